@@ -2,7 +2,8 @@
 What a driver needs to plan a very large snapshot: from the table to the documents of its tasks.
 
 The files do not exist. Their manifests have metrics of each column, as real ones do, and are links to one that is made.
-With ``--master``, executors read them, as they do in a full run; what Spark's processes took is told beside.
+With ``--delta`` it is a Delta table: a checkpoint with statistics of each file. With ``--master``, executors read what
+tells of files, as they do in a full run; what Spark's processes took is told beside.
 One JSON document goes to standard output; the exit code is 1 if the plan took longer or more memory than the bar.
 """
 
@@ -48,6 +49,42 @@ def make_table(directory: Path, files: int, columns: int) -> None:
     totals = {"total-data-files": str(made_files), "total-files-size": str(made_files * _FILE_BYTES)}
     table.snapshot(1, manifests, summary=totals)
     table.finish()
+
+
+def make_delta_table(directory: Path, files: int, columns: int) -> None:
+    """Write the log of a table of so many files: a commit, and a checkpoint of it."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    draw, log, names = random.Random(files), directory / "_delta_log", [f"column_{i}" for i in range(1, columns + 1)]
+    log.mkdir()
+    fields = [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in names]
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 2}
+    described = {
+        "id": str(uuid.UUID(int=draw.getrandbits(128))),
+        "format": {"provider": "parquet"},
+        "schemaString": json.dumps({"type": "struct", "fields": fields}),
+    }
+    actions = ({"protocol": protocol}, {"metaData": {**described, "partitionColumns": [], "configuration": {}}})
+    (log / f"{0:020d}.json").write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+    add = pa.struct({"path": pa.string(), "size": pa.int64(), "dataChange": pa.bool_(), "stats": pa.string()})
+    kinds = {"protocol": pa.struct(dict.fromkeys(protocol, pa.int32())), "metaData": _described(described), "add": add}
+    schema = pa.schema(list(kinds.items()))
+
+    def said(of: dict[str, int]) -> dict[str, int]:
+        return {name: value + draw.randrange(1000) for name, value in of.items()}
+
+    lows = {name: draw.getrandbits(40) for name in names}
+    with pq.ParquetWriter(log / f"{0:020d}.checkpoint.parquet", schema) as writer:
+        writer.write_table(pa.Table.from_pylist([{"protocol": protocol}, {"metaData": described}], schema))
+        for start in range(0, files, _ENTRIES):
+            rows = []
+            stats = json.dumps({"numRecords": _ROWS, "minValues": said(lows), "maxValues": said(lows)})
+            for _ in range(start, min(start + _ENTRIES, files)):
+                path = f"part-{uuid.UUID(int=draw.getrandbits(128))}.parquet"
+                size = _FILE_BYTES + draw.randrange(10**6)
+                rows.append({"add": {"path": path, "size": size, "dataChange": False, "stats": stats}})
+            writer.write_table(pa.Table.from_pylist(rows, schema))
 
 
 def plan(directory: str, parallelism: int) -> dict[str, Any]:
@@ -112,11 +149,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=1_000_000)
     parser.add_argument("--columns", type=int, default=100)
+    parser.add_argument("--delta", action="store_true")
     parser.add_argument("--master", help="a Spark master, whose executors plan the table; by default the driver does")
     parser.add_argument("--cores", type=int, default=800, help="of the executors, for which batches are made")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="puffin-large-plan-") as directory:
-        make_table(Path(directory), options.files, options.columns)
+        make = make_delta_table if options.delta else make_table
+        make(Path(directory), options.files, options.columns)
         how = (
             (plan, directory, options.cores)
             if options.master is None
@@ -126,6 +165,15 @@ def main() -> int:
     print(json.dumps({"columns": options.columns, **took, "load": os.getloadavg()[0]}, indent=2))
     share = max(1.0, took["files"] / 1_000_000)
     return 0 if took["plan-seconds"] <= _SECONDS * share and took["peak-mib"] <= _MIB * share else 1
+
+
+def _described(metadata: dict[str, Any]) -> Any:
+    import pyarrow as pa
+
+    texts = {name: pa.string() for name, value in metadata.items() if isinstance(value, str)}
+    return pa.struct(
+        {**texts, "format": pa.struct({"provider": pa.string()}), "partitionColumns": pa.list_(pa.string())}
+    )
 
 
 def _data_file(table: HandmadeTable, ids: range, draw: random.Random) -> DataFile:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from puffin.errors import CorruptError, NotFoundError, PuffinError, UnsupportedError
 from puffin.iceberg.stores import stores
 from puffin.kernels import load_kernels
 from puffin.tables.base import Column
-from puffin.tables.parted_plan import Part, PartPlanner, waves
+from puffin.tables.parted_plan import PartedPlan, PartPlanner, waves
 from puffin.tables.scan_documents import TaskPacker
 from puffin.tables.scan_task import FileScanTask
 from puffin.tables.snapshot import TableSnapshot
@@ -87,30 +87,32 @@ class SnapshotFiles:
 
     def all(self) -> tuple[Work, ...]:
         """Planned once; raises what `TableSnapshot.tasks` and `stats_jobs.run.Runner.read` raise."""
-        if self._packed is None and self._are_read_on_executors and (plan := self.opened.in_parts()) is not None:
+        if self._packed is None and (plan := self._plan_of_executors()) is not None:
             with self.spark.slot() as self.turn:
                 planner = plan.prepare(self.spark.cluster.map)
-                self._packed = None if planner is None else self._pack(planner, plan.parts)
+                self._packed = None if planner is None else self._pack(planner, plan)
         return self.opened.tasks if self._packed is None else self._packed
 
-    @property
-    def _are_read_on_executors(self) -> bool:
-        total = self.opened.snapshot.total_bytes
-        return (
-            total is not None
-            and total * len(self.columns) // max(1, len(self.opened.state.columns)) > self.driver_bytes
-        )
+    def _plan_of_executors(self) -> PartedPlan | None:
+        """How executors plan the files that they read; None if the driver does."""
+        known = self.opened.snapshot.total_bytes
+        if known is not None and not self._exceeds_driver(known):
+            return None
+        plan = self.opened.in_parts()
+        return plan if plan is not None and self._exceeds_driver(plan.bytes) else None
 
-    def _pack(self, planner: PartPlanner, parts: Sequence[Part]) -> tuple[PackedFiles, ...]:
+    def _exceeds_driver(self, total: int) -> bool:
+        return total * len(self.columns) // max(1, len(self.opened.state.columns)) > self.driver_bytes
+
+    def _pack(self, planner: PartPlanner, plan: PartedPlan) -> tuple[PackedFiles, ...]:
         cluster = self.spark.cluster
         # Each pass reads a share of what it opens.
-        size = passes_over(self.columns) * piece_bytes(self.opened.snapshot.total_bytes or 0, cluster.parallelism)
-        packing = Packing(
-            planner, self.opened.scan_context.io_properties, size, math.ceil(MOST_BATCHES / max(1, len(parts)))
-        )
+        size = passes_over(self.columns) * piece_bytes(plan.bytes, cluster.parallelism)
+        most = math.ceil(MOST_BATCHES / max(1, len(plan.parts)))
+        packing = Packing(planner, self.opened.scan_context.io_properties, size, most)
         shared = planner.shared_deletes
         packed: list[PackedFiles] = []
-        for wave in waves(parts):
+        for wave in waves(plan.parts):
             for files in cluster.map(pack_part, packing, wave):
                 if isinstance(files, PuffinError):
                     raise files

@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # a lookup scans and cleans nothing
     from puffin.tables.closer_bounds import CloserBounds
     from puffin.tables.file_metrics import FileMetrics
     from puffin.tables.leftovers import AgeLimit, Leftovers
+    from puffin.tables.parted_plan import PartedPlan
     from puffin.tables.partition_rows import PartitionRows
     from puffin.tables.scan_task import FileScanTask, ScanContext
     from puffin.values.column_bounds import Bounds
@@ -70,6 +71,11 @@ class DeltaSnapshot(TableSnapshot):
         from puffin.delta.scan.plan import plan_version
 
         return plan_version(self.state)
+
+    def _in_parts(self) -> PartedPlan | None:
+        from puffin.delta.scan.parts import plan_in_parts
+
+        return plan_in_parts(self.state)
 
     def _changes_since(self, base: Snapshot) -> Changes:
         from puffin.delta.scan.plan import changes_between

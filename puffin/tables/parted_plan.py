@@ -71,9 +71,11 @@ class PartedPlan:
     The parts that have all data files of a snapshot together, each of a few thousand where that can be.
 
     Attributes:
+        bytes: Of the data files, about.
         prepare: Finds, here and elsewhere, what all parts need; None if that is too much to send to everybody. Raises
             as `TableSnapshot.tasks`.
     """
 
+    bytes: int
     prepare: Callable[[Elsewhere], PartPlanner | None]
     parts: tuple[Part, ...]

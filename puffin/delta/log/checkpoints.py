@@ -9,11 +9,14 @@ that planning needs; nothing here holds all files.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import unquote
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -46,6 +49,7 @@ _FREE_ROWS = 1024 * 1024  # allowed in a file of any size
 # Paths of Parquet columns; a file may lack some. Two of them may have the row count of a file's statistics.
 _FILE_FIELDS = ("path", "partitionValues", "size", "dataChange", "deletionVector", "stats", "stats_parsed.numRecords")
 _FILE_COLUMNS = tuple(f"add.{field}" for field in _FILE_FIELDS)
+_OUTLINE_COLUMNS = ("add.path", "add.size")
 _METADATA_FIELDS = ("id", "format.provider", "schemaString", "partitionColumns", "configuration")
 _OTHER_COLUMNS = (*(f"metaData.{field}" for field in _METADATA_FIELDS), "protocol", "sidecar")
 
@@ -97,17 +101,99 @@ def checkpoint_files(
             raise FileNotFound(f"{where}: a sidecar of the checkpoint is missing: {exc}") from exc
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class CheckpointRows:
+    """Some rows of a checkpoint: those of a row group of a Parquet file, from ``start`` to ``stop``."""
+
+    uri: str
+    row_group: int
+    start: int
+    stop: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outline:
+    """
+    The files of a checkpoint in parts of some rows each, and the bytes that they have.
+
+    Attributes:
+        paths: A hash of each path, which differs from process to process.
+    """
+
+    rows: tuple[CheckpointRows, ...]
+    bytes: int
+    paths: npt.NDArray[np.int64]
+
+
+def outline_of(
+    checkpoint: Checkpoint, content: CheckpointContent, store: Store, most_rows: int, least_files: int
+) -> Outline | None:
+    """
+    The outline of a checkpoint, of which only paths and sizes are read.
+
+    Args:
+        most_rows: Of a part.
+
+    Returns:
+        None if it has fewer than ``least_files`` rows, or JSON with files.
+    """
+    texts = [part.uri for part in checkpoint.parts if part.name.endswith(".json")]
+    if any(isinstance(action, AddFile) for uri in texts for action in read_actions(store.read(uri), uri)):
+        return None
+    uris = [*(part.uri for part in checkpoint.parts if part.uri not in texts), *content.sidecars]
+    groups = [(uri, group, rows) for uri in uris for group, rows in enumerate(_row_groups(uri, store))]
+    if sum(rows for _, _, rows in groups) < least_files:
+        return None
+    parts: list[CheckpointRows] = []
+    paths = [np.empty(0, np.int64)]
+    size = 0
+    for uri, group, rows in groups:
+        parts += (CheckpointRows(uri, group, at, min(at + most_rows, rows)) for at in range(0, rows, most_rows))
+        for hashes, of_batch in _read_parquet(uri, store, _OUTLINE_COLUMNS, _paths_and_sizes, [group]):
+            paths.append(hashes)
+            size += of_batch
+    return Outline(tuple(parts), size, np.concatenate(paths))
+
+
+def files_in(rows: CheckpointRows, store: Store) -> Iterator[AddFile]:
+    """The files of some rows of a checkpoint."""
+    before = 0
+
+    def read(batch: pa.RecordBatch) -> Iterable[FileWithStatistics]:
+        nonlocal before
+        start, stop = max(rows.start - before, 0), min(rows.stop - before, len(batch))
+        before += len(batch)
+        return _files(batch.slice(start, stop - start)) if start < stop else ()
+
+    return (file for file, _ in _read_parquet(rows.uri, store, _FILE_COLUMNS, read, [rows.row_group]))
+
+
 def _sidecar_uri(sidecar: Sidecar, directory: str) -> str:
     # It is always in the log's own directory; the path may date from before the table was moved.
     return join(directory, _SIDECARS, unquote(sidecar.path).rpartition("/")[2])
 
 
-def _read_parquet(uri: str, store: Store, columns: Sequence[str], read: _ReadBatch[_Item]) -> Iterator[_Item]:
+def _row_groups(uri: str, store: Store) -> list[int]:
+    """The number of rows in each."""
+    with store.open_input(uri) as source, _errors_about(uri):
+        said = pq.ParquetFile(source).metadata
+        _check_rows(said.num_rows, source.size())
+        return [said.row_group(group).num_rows for group in range(said.num_row_groups)]
+
+
+def _read_parquet(
+    uri: str,
+    store: Store,
+    columns: Sequence[str],
+    read: _ReadBatch[_Item],
+    row_groups: Iterable[int] | None = None,
+) -> Iterator[_Item]:
+    """What is read of each batch, of these row groups or all."""
     with store.open_input(uri) as source, _errors_about(uri):
         parquet = pq.ParquetFile(source, pre_buffer=True)
         _check_rows(parquet.metadata.num_rows, source.size())
         _check_structs(parquet.schema_arrow, columns)
-        for group in range(parquet.num_row_groups):
+        for group in range(parquet.num_row_groups) if row_groups is None else row_groups:
             said = parquet.metadata.row_group(group)
             # Statistics of a file have a few kilobytes if the table has many columns.
             rows = min(max(_BATCH_BYTES * said.num_rows // max(1, said.total_byte_size), _LEAST_ROWS), _MOST_ROWS)
@@ -131,6 +217,13 @@ def _files(batch: pa.RecordBatch) -> Iterator[FileWithStatistics]:
 def _files_with_statistics(batch: pa.RecordBatch) -> Iterator[FileWithStatistics]:
     rows = batch.column("add").drop_null() if "add" in batch.schema.names else ()
     return zip(_add_files(rows), _optional(rows, "stats", pa.string()), strict=True) if len(rows) else iter(())
+
+
+def _paths_and_sizes(batch: pa.RecordBatch) -> Iterator[tuple[npt.NDArray[np.int64], int]]:
+    rows = batch.column("add").drop_null() if "add" in batch.schema.names else ()
+    if len(rows):
+        paths = _required(rows, "path", pa.string())
+        yield np.fromiter(map(hash, paths), np.int64, len(paths)), sum(_required(rows, "size", pa.int64()))
 
 
 def _check_rows(rows: int, size: int) -> None:

@@ -13,7 +13,7 @@ import datetime
 import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from puffin.delta.log.actions import (
     AddFile,
@@ -30,6 +30,12 @@ from puffin.delta.log.protocol import in_commit_timestamps_enabled
 from puffin.errors import CorruptMetadataError, FileNotFound, SnapshotNotFound, UnsupportedError
 from puffin.storage import FileInfo, LocalStore, Store, join
 from puffin.tables.base import natural_number
+
+if TYPE_CHECKING:
+    from puffin.delta.log.checkpoints import Outline
+
+Said: TypeAlias = dict[FileKey, AddFile | None]
+"""Files that commits are about, each as its last action has it; None if that removed it."""
 
 _Result = TypeVar("_Result")
 
@@ -135,11 +141,30 @@ class LogSegment:
                 errors.append(exc)
         raise errors[0]
 
+    def outline(self, most_rows: int, least_files: int, worth_bytes: int) -> tuple[Outline, Said] | None:
+        """
+        The files of the checkpoint that the version begins with, and what commits say after it.
+
+        Args:
+            most_rows, least_files: As `puffin.delta.log.checkpoints.outline_of`.
+            worth_bytes: A checkpoint of fewer is not read, unless it has sidecars.
+
+        Returns:
+            None as `puffin.delta.log.checkpoints.outline_of`, and if the checkpoint cannot be read.
+        """
+        try:
+            start, content = self._start
+            if not content.sidecars and sum(part.size for part in start.parts) < worth_bytes:
+                return None
+            from puffin.delta.log.checkpoints import outline_of
+
+            outline = outline_of(start, content, self._store, most_rows, least_files)
+        except (CorruptMetadataError, FileNotFound):
+            return None  # `fold_files` tells why, or does with an older checkpoint
+        return None if outline is None else (outline, self._said_since(start))
+
     def _live_files(self, start: Checkpoint, *, with_statistics: bool) -> Iterator[FileWithStatistics]:
-        live: dict[FileKey, AddFile | None] = {}  # whatever commits say; None if they removed it
-        for commit in self.commits(after=start.version):
-            live.update((file.key, None) for file in commit.removes)
-            live.update((file.key, file) for file in commit.adds)
+        live = self._said_since(start)
         texts = self._statistics_since(start) if with_statistics else {}
         for file, text in self._checkpoint_files(start, with_statistics=with_statistics):
             key = file.key
@@ -148,6 +173,14 @@ class LogSegment:
             elif text is not None:
                 texts.setdefault(key, text)
         yield from ((file, texts.get(key)) for key, file in live.items() if file is not None)
+
+    def _said_since(self, start: Checkpoint) -> Said:
+        """The files that commits after a checkpoint are about; None for those that they removed."""
+        said: Said = {}
+        for commit in self.commits(after=start.version):
+            said.update((file.key, None) for file in commit.removes)
+            said.update((file.key, file) for file in commit.adds)
+        return said
 
     def _checkpoint_files(self, start: Checkpoint, *, with_statistics: bool) -> Iterator[FileWithStatistics]:
         """The files of a checkpoint, each once, though the protocol has no other checkpoints."""

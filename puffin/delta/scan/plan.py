@@ -28,8 +28,8 @@ _SPEC_ID = 0
 
 def plan_version(state: DeltaState) -> tuple[FileScanTask, ...]:
     """One task for each whole data file of the state's version."""
-    tasks = _Tasks(state)
-    return state.segment.fold_files(lambda files: tuple(tasks.of(file) for file, _ in files))
+    tasks = Tasks.of(state)
+    return state.segment.fold_files(lambda files: tuple(tasks.task_of(file) for file, _ in files))
 
 
 def changes_between(state: DeltaState, base: Snapshot, target: Snapshot) -> Changes:
@@ -49,10 +49,10 @@ def changes_between(state: DeltaState, base: Snapshot, target: Snapshot) -> Chan
             added += (add for add in commit.adds if add.data_change)
             removed += (remove for remove in commit.removes if remove.data_change)
     total = compare(removed, added, lambda file: file.key)
-    tasks = _Tasks(state)
+    tasks = Tasks.of(state)
     return Changes(
-        added=tuple(tasks.of(file) for file in total.after if isinstance(file, AddFile)),
-        removed=tuple(map(tasks.of, _as_added(total.before, base, state))),
+        added=tuple(tasks.task_of(file) for file in total.after if isinstance(file, AddFile)),
+        removed=tuple(map(tasks.task_of, _as_added(total.before, base, state))),
     )
 
 
@@ -88,17 +88,30 @@ def _ever_added(keys: Set[FileKey], base: Snapshot, state: DeltaState) -> Mappin
     return {**known, **{file.key: file for file in added if file.key in keys}}
 
 
-class _Tasks:
-    def __init__(self, state: DeltaState) -> None:
-        self._location = state.location
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tasks:
+    """
+    Makes tasks of files.
+
+    Attributes:
+        fields: The field id, the name in the log and the type of each partition field.
+    """
+
+    location: str
+    fields: tuple[tuple[str, str, str], ...]
+
+    @classmethod
+    def of(cls, state: DeltaState) -> Tasks:
         types = {column.field_id: column.type for column in state.columns}
-        self._fields = [
+        fields = (
             (str(field["field-id"]), state.delta_schema.paths[field["source-id"]][0], types[field["source-id"]])
             for field in partition_fields(state.metadata, state.delta_schema)
-        ]
+        )
+        return cls(state.location, tuple(fields))
 
-    def of(self, file: AddFile) -> FileScanTask:
-        path = file_uri(file.path, self._location)
+    def task_of(self, file: AddFile) -> FileScanTask:
+        """The task for a whole file."""
+        path = file_uri(file.path, self.location)
         data_file = ContentFile(
             content=DATA,
             file_path=path,
@@ -106,13 +119,13 @@ class _Tasks:
             spec_id=_SPEC_ID,
             partition={
                 field_id: partition_json(type_, file.partition_values.get(name), path)
-                for field_id, name, type_ in self._fields
+                for field_id, name, type_ in self.fields
             },
             record_count=file.num_records or 0,
             file_size_in_bytes=file.size,
         )
         vector = file.deletion_vector
-        deletes = () if vector is None else (deletion_vector_file(vector, self._location),)
+        deletes = () if vector is None else (deletion_vector_file(vector, self.location),)
         return FileScanTask(data_file, deletes, start=0, length=file.size)
 
 

@@ -53,7 +53,7 @@ def plan_in_parts(opened: TableSnapshot, snapshot: Snapshot) -> PartedPlan | Non
     deletes = [manifest for manifest in manifests if manifest.of_deletes]
     if not is_large or sum(map(_files_in, deletes)) > MOST_NAMED:
         return None
-    return PartedPlan(functools.partial(_planner, opened, deletes), tuple(_parts(data)))
+    return PartedPlan(snapshot.total_bytes or 0, functools.partial(_planner, opened, deletes), tuple(_parts(data)))
 
 
 def _planner(opened: TableSnapshot, manifests: Sequence[ManifestFile], elsewhere: Elsewhere) -> _Planner | None:

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin.delta.log.actions import AddFile, DeletionVectorDescriptor, Metadata, Protocol
+from puffin.delta.log.checkpoints import files_in
 from puffin.delta.log.replay import DeltaLog, LogSegment
 from puffin.errors import CorruptMetadataError, FileNotFound, PuffinError, UnsupportedTableError
 from puffin.storage import LocalStore
@@ -216,6 +217,29 @@ def test_checkpoint_has_everything_that_planning_needs(log: Path, write: Callabl
         AddFile("b", {"p": "x"}, 10, False, None, DeletionVectorDescriptor("u", "x", 7, 34, 2)),
         AddFile("d", {"p": "d"}, 10, True, None, None),
     ]
+
+
+@every_kind
+@pytest.mark.parametrize("most_rows", [1, 2, 100])
+def test_outline_has_parts_with_each_file_once(log: Path, write: Callable, most_rows: int) -> None:
+    files = [add(f"a{number}", vector=number if number % 2 else None, size=number) for number in range(9)]
+    write(log, 3, files)
+    put(log, 4, {"remove": {"path": "a2"}}, add("b", dataChange=True))
+    found = segment(log)
+    assert found.outline(most_rows, 1000, 0) is None
+    outlined = found.outline(most_rows, 9, 0)
+    if write is v2_embedded:
+        assert outlined is None  # a file that is read in one piece anyway
+        return
+    outline, said = outlined
+    parts = [list(files_in(part, LocalStore())) for part in outline.rows]
+    assert max(map(len, parts)) <= most_rows
+    assert {key: file and file.path for key, file in said.items()} == {("a2", None): None, ("b", None): "b"}
+    read = [file for part in parts for file in part if file.key not in said]
+    assert sorted([*read, *filter(None, said.values())], key=lambda file: file.key) == sorted(
+        found.files(), key=lambda file: file.key
+    )
+    assert (outline.bytes, len(set(outline.paths.tolist()))) == (sum(range(9)), 9)
 
 
 @every_kind
