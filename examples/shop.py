@@ -14,9 +14,9 @@ pyarrow and pyiceberg write all of it in a second or two, without Java. The rows
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
-import sys
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -35,13 +35,20 @@ DELTA_TYPES = {"int64": "long", "string": "string"}
 
 def main() -> None:
     """Write the shop to the directory that the first argument names."""
-    shop = Path(sys.argv[1]).resolve()
-    rows = orders(int(sys.argv[2]) if len(sys.argv) > 2 else ORDERS)
+    parser = argparse.ArgumentParser(description="Write a small shop to try the commands on.")
+    parser.add_argument("directory", help="a new one")
+    parser.add_argument("orders", type=int, nargs="?", default=ORDERS, help="how many (default: %(default)s)")
+    args = parser.parse_args()
+    shop = Path(args.directory).resolve()
+    if shop.exists():
+        parser.error(f"{args.directory}: expected a new directory, found one that exists")
+    rows = orders(args.orders)
     shop.mkdir(parents=True)
     write_orders_directory(shop / "orders", rows)
     write_customers(shop / "customers")
     write_catalog(shop, rows)
-    print(f"wrote {sys.argv[1]}/orders, {sys.argv[1]}/customers and the table sales.orders of {sys.argv[1]}/catalog.db")
+    name = args.directory
+    print(f"wrote {name}/orders, {name}/customers and the table sales.orders of {name}/catalog.db")
 
 
 def orders(rows: int) -> pa.Table:
