@@ -4,15 +4,19 @@ One target under atheris: ``python -m fuzz.instrumented TARGET``, and libFuzzer'
 To see again what an input does, name the file instead of the directories.
 """
 
+import importlib
+import pkgutil
 import sys
 
 import atheris
 
-from puffin.kernels import load_kernels
+from puffin import kernels
 
 NAME = sys.argv[1]
 
-load_kernels()  # first: numba does not know what atheris puts into code
+kernels.load_kernels()
+for module in pkgutil.iter_modules(kernels.__path__):  # first: numba does not know what atheris puts into code
+    importlib.import_module(f"puffin.kernels.{module.name}")
 with atheris.instrument_imports(include=["puffin"], enable_loader_override=False):
     from fuzz.seeds import sound_bytes
     from fuzz.targets import TARGETS

@@ -283,6 +283,20 @@ def _parquet_pages() -> Iterator[bytes]:
                 yield bytes([place | 4 | (0, 1, 2, 4)[number] << 3, min(size, 255)]) + pages
 
 
+def _parquet_pages_of_every_encoding() -> Iterator[bytes]:
+    """The same, and those of other encodings: enough values for blocks of differences, which are 128 long."""
+    yield from _parquet_pages()
+    columns = (pa.int32(), pa.int64(), pa.float64(), pa.string())
+    encodings = ("DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT", "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY")
+    for place, encoding in ((0, 0), (1, 0), (0, 1), (1, 1), (2, 1), (3, 2), (3, 3)):
+        for step in (0, 1, 1 << 20):
+            values = pa.array([None, *(step * (i * i % 251) for i in range(299))], pa.int64()).cast(columns[place])
+            options = {"column_encoding": {"a": encodings[encoding]}, "compression": "none"}
+            file = _parquet(pa.table({"a": values}), use_dictionary=False, **options)
+            chunk = pq.read_metadata(io.BytesIO(file)).row_group(0).column(0)
+            yield bytes([place | 4 | 12 << 3, 0]) + file[4 : 4 + chunk.total_compressed_size]
+
+
 def _bloom_filters() -> Iterator[bytes]:
     """Headers with their bitsets."""
     for count in (1, 20, 300):
@@ -405,6 +419,6 @@ _SOUND: Mapping[str, Callable[[], Iterable[bytes]]] = {
     "parquet-page-header": _page_headers,
     "parquet-dictionary-page": _parquet_pages,
     "parquet-levels": lambda: [b"\1\x28\0\2\x50\1", b"\2\x10\0\4\5\xe4\xe4\xe4\xe4", b"\x09\x08\0\xff\3" + bytes(9)],
-    "parquet-page-values": _parquet_pages,
+    "parquet-page-values": _parquet_pages_of_every_encoding,
     "parquet-long-strings": _parquet_pages,
 }

@@ -18,7 +18,7 @@ import struct
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -57,6 +57,7 @@ from puffin.files.parquet.page_header import parse_page_header
 from puffin.files.parquet.page_values import has_readable_values, read_page_values
 from puffin.files.parquet.pages import has_readable_pages
 from puffin.files.parquet.parquet_footer import BYTE_ARRAY, DOUBLE, INT32, INT64, ColumnChunk, Leaf
+from puffin.files.parquet.plain_pages import ENCODINGS
 from puffin.files.parquet.thrift import MALFORMED
 from puffin.format import Blob, Limits, PuffinReader, PuffinWriter, compression, footer_json
 from puffin.format.deletion_vector import MAGIC as VECTOR_MAGIC
@@ -537,10 +538,13 @@ def parquet_levels(data: bytes) -> None:
 def parquet_page_values(data: bytes) -> None:
     load_kernels()
     chunk, source = _chunk(data)
+    rows = 300 if data[:1] >= b"\x40" else chunk.num_values
+    chunk = replace(chunk, encodings=chunk.encodings | ENCODINGS[chunk.physical_type], num_values=rows)
     arrow_type = _ARROW_TYPES[chunk.physical_type]
     if has_readable_values(chunk, arrow_type):
         for values in read_page_values(source, [chunk], arrow_type) or ():
-            values.array.validate(full=True)
+            strings = pa.types.is_large_string(values.array.type)  # of any bytes, as pyarrow's are
+            (values.array.view(pa.large_binary()) if strings else values.array).validate(full=True)
             assert values.rows is None or (values.rows > 0).all()
 
 
