@@ -27,7 +27,7 @@ import pyarrow as pa
 from fuzz.held_files import HeldFiles
 from puffin import kernels
 from puffin.delta.log.actions import parse_commit, read_file_statistics
-from puffin.delta.log.checkpoints import checkpoint_files, read_checkpoint
+from puffin.delta.log.checkpoints import checkpoint_files, files_in, outline_of, read_checkpoint
 from puffin.delta.log.log_files import Checkpoint
 from puffin.delta.log.replay import DeltaLog
 from puffin.delta.schema import table_schema
@@ -339,13 +339,17 @@ def delta_log_entry(data: bytes) -> None:
 
 @_target(CorruptMetadataError, UnsupportedTableError, kilobytes=16)
 def delta_checkpoint(data: bytes) -> None:
-    """In Parquet."""
+    """In Parquet; its parts have the files that the whole has."""
     store = HeldFiles({_WHERE: data})
     checkpoint = Checkpoint(3, (store.info(_WHERE),))
     content = read_checkpoint(checkpoint, "t", store)
-    for with_statistics in (False, True):
-        for _ in checkpoint_files(checkpoint, content, store, with_statistics=with_statistics):
-            pass
+    for _ in checkpoint_files(checkpoint, content, store, with_statistics=True):
+        pass
+    files = [file for file, _ in checkpoint_files(checkpoint, content, store, with_statistics=False)]
+    outline = outline_of(checkpoint, content, store, most_rows=2, least_files=0)
+    assert outline is not None
+    assert [file for rows in outline.rows for file in files_in(rows, store)] == files
+    assert (len(outline.paths), outline.bytes) == (len(files), sum(file.size for file in files))
 
 
 _FIRST_ENTRY = (
