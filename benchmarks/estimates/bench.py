@@ -18,6 +18,7 @@ from benchmarks.estimates.ours import Ours, analyze_suite
 from benchmarks.estimates.public_data import flights_suite, tpcds_suite, tpch_suite
 from benchmarks.estimates.score import Scored
 from benchmarks.estimates.spark_plans import SparkAnalyze, SparkWithOurs
+from benchmarks.estimates.stats_ceb import CHECKOUT, stats_questions, stats_suite
 from benchmarks.estimates.suite import Suite
 from benchmarks.estimates.trino_plans import TrinoPlans, trino_server
 from benchmarks.estimates.truth import loaded, true_counts
@@ -25,11 +26,13 @@ from benchmarks.estimates.zipf import zipf_suite
 from benchmarks.run import say
 from benchmarks.session import spark_session
 
+_STATS = "stats"
 SUITES: dict[str, Callable[[int], Suite]] = {
     "zipf": zipf_suite,
     "tpch": tpch_suite,
     "tpcds": tpcds_suite,
     "nycflights13": flights_suite,
+    **({_STATS: stats_suite} if CHECKOUT.exists() else {}),
 }
 _FEWER = Amounts(single=60, conjunctions=40, joins=80, groups=60)
 AMOUNTS = {
@@ -71,7 +74,8 @@ def run(suites: Sequence[str], engines: Collection[str], seeds: Sequence[int], *
         trino = stack.enter_context(trino_server()) if "trino-ours" in engines else None
         for name, seed in itertools.product(suites, seeds):
             suite = SUITES[name](seed)
-            questions = questions_of(suite, seed, AMOUNTS[name])
+            is_drawn = name != _STATS  # which has queries of its own
+            questions = questions_of(suite, seed, AMOUNTS[name]) if is_drawn else stats_questions(suite)
             with contextlib.closing(loaded(suite)) as connection:
                 counts = true_counts(suite, connection, questions)
                 if analyze and _WITH_OUR_STATISTICS & set(engines):
