@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
@@ -29,6 +29,8 @@ from benchmarks.processes import warm_processes
 from benchmarks.session import CATALOG
 from puffin.kernels import load_kernels
 from puffin.load import load_table
+from puffin.statistics.kinds import DISTRIBUTION
+from puffin.statistics.kinds.kind import Kind
 from stats_jobs import Options, Report, SparkStarter, analyze
 from stats_jobs.options import DRIVER_BYTES
 
@@ -39,18 +41,29 @@ if TYPE_CHECKING:
 CORES = 2  # of every engine; the bars are for such a machine
 
 OURS, OURS_COMMIT, OURS_ON_EXECUTORS = "ours", "ours, with commit", "ours, on executors"
-OURS_UNCOMMITTED, OURS_WITHOUT = "ours, without commit", "ours, without row counts and distributions"
+OURS_UNCOMMITTED, OURS_SKETCHES = "ours, without commit", "ours, without row counts and distributions"
+OURS_COUNTS = "ours, without distributions"
 COMPUTE_TABLE_STATS = "compute_table_stats"
 THETA_SKETCH_AGG = "theta_sketch_agg"
 SPARK_APPROX, DUCKDB_APPROX = "Spark approx_count_distinct", "DuckDB approx_count_distinct"
 DECODE = "pyarrow decode"
+
+
+class _WithoutDistributions(Options):
+    """What nobody can ask for, since estimates need both; to see what distributions cost beside row counts."""
+
+    @property
+    def kinds(self) -> tuple[Kind[Any], ...]:
+        return tuple(kind for kind in super().kinds if kind != DISTRIBUTION)
+
 
 _OPTIONS = {
     OURS: Options(mode="full", dry_run=True),
     OURS_COMMIT: Options(mode="full"),
     OURS_ON_EXECUTORS: Options(mode="full", dry_run=True, driver_bytes=0),
     OURS_UNCOMMITTED: Options(mode="full", commit=False),
-    OURS_WITHOUT: Options(mode="full", commit=False, row_counts=False),
+    OURS_SKETCHES: Options(mode="full", commit=False, row_counts=False),
+    OURS_COUNTS: _WithoutDistributions(mode="full", commit=False),
 }
 
 _THETA_ERROR = 1 / 64  # one standard deviation, relative: 1 / sqrt(k) with k = 4096
@@ -128,8 +141,8 @@ class Ours(Engine):
     The statistics job, from plan to sketches, where it does its work by itself: small work in this process.
 
     By the name of ``OURS_COMMIT`` it goes on to the commit, and so it counts rows and keeps distributions. By that of
-    ``OURS_UNCOMMITTED`` it writes all of this without the commit, by that of ``OURS_WITHOUT`` only the sketches. By
-    that of ``OURS_ON_EXECUTORS`` Spark schedules it, however small it is.
+    ``OURS_UNCOMMITTED`` it writes all of this without the commit, by that of ``OURS_COUNTS`` no distributions, by that
+    of ``OURS_SKETCHES`` only the sketches. By that of ``OURS_ON_EXECUTORS`` Spark schedules it, however small it is.
     """
 
     tolerance = _OUR_SIGMAS * _THETA_ERROR
