@@ -51,6 +51,11 @@ class Sizes:
         return self._share(50, at_least=5)
 
     @property
+    def current_tables(self) -> int:
+        """The number of tables whose statistics are current."""
+        return self._share(10_000, at_least=40)
+
+    @property
     def wide_columns(self) -> int:
         """The number of columns of the wide table."""
         return self._share(2_000, at_least=200)

@@ -12,6 +12,8 @@ tables do not start and Spark jobs are cancelled; planning and commits run to th
 from __future__ import annotations
 
 import contextlib
+import itertools
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 TABLES_AT_ONCE = 4
 _PATIENCE = 0.5  # seconds between calls of cancel
+_AHEAD = 512  # tables that are done or wait while one before them is worked on; some 30 kB each once they are done
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -140,12 +143,16 @@ def in_order(
     running calls end soon; it is called repeatedly until they have ended.
     """
     pool = ThreadPoolExecutor(at_once, thread_name_prefix="puffin-table", initializer=thread_setup)
-    runs: list[tuple[_T, Future[_R]]] = []
+    runs: deque[tuple[_T, Future[_R]]] = deque()
     fault: Exception | None = None
+    left = iter(tables)
     try:
-        for table in tables:
-            runs.append((table, pool.submit(analyze_one, table)))
-        for table, run in runs:
+        while True:
+            runs.extend((table, pool.submit(analyze_one, table)) for table in itertools.islice(left, _AHEAD - len(runs)))
+            if not runs:
+                break
+            wait([runs[0][1]])
+            table, run = runs.popleft()  # its result is the caller's, and may be gone before the next one comes
             outcome: _R | PuffinError
             try:
                 outcome = run.result()

@@ -3,6 +3,8 @@ Many small tables that have changed a little: one call of ``puffin analyze`` for
 
 Each call is a process of its own, as a schedule would run it. All of them write statistics files and commit none, so
 that every round finds the same tables. So little is there to read that nobody starts Spark.
+
+Beside that, many tables that have not changed: how long a call takes for each, and whether its memory grows with them.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.autopilot_look import make_tables
 from benchmarks.handmade import HandmadeTable
+from benchmarks.processes import in_fresh_process, peak_mib
 from benchmarks.results import LOWER, Bar, Results, Row, Sample
 from benchmarks.run import HOME, Run, say
 from puffin.errors import PuffinError
@@ -27,10 +31,11 @@ from puffin.tables.base import SnapshotSelector
 from stats_jobs import Options
 from stats_jobs.many import analyze_many
 
-NAMES = (_TABLES,) = ("incremental-tables",)
+NAMES = (_TABLES, _CURRENT, _MEMORY) = ("incremental-tables", "current-tables", "current-tables-memory")
 
 _FILES, _ROWS = 3, 1_000  # of a table's first snapshot; another file of so many rows is appended
-_BAR = Bar(LOWER, 0.1)
+_BAR, _CURRENT_BAR, _MEMORY_BAR = Bar(LOWER, 0.1), Bar(LOWER, 10), Bar(LOWER, 1.1)
+_TIMES = 4  # so many times as many tables must not take more memory
 _FIELDS = (("id", "long", pa.int64()), ("name", "string", pa.string()), ("value", "double", pa.float64()))
 _SCHEMA = {
     "type": "struct",
@@ -48,9 +53,15 @@ _ARROW_SCHEMA = pa.schema(
 
 
 def measure(run: Run, results: Results) -> None:
-    """Make the tables with statistics of their first snapshots, and bring them up to date in both ways in turn."""
-    if not run.wants(_TABLES, heavy=True):
-        return
+    """Make the tables, and bring their statistics up to date."""
+    if run.wants(_TABLES, heavy=True):
+        _changed(run, results)
+    if any(run.wants(name, heavy=True) for name in (_CURRENT, _MEMORY)):
+        _current(run, results)
+
+
+def _changed(run: Run, results: Results) -> None:
+    """Tables with statistics of their first snapshots: one call and many, in turn."""
     count = run.sizes.small_tables
     tables = _made(HOME / "data" / "small-tables", count)
     calls = {"one call": [tables], f"{count} calls": [[table] for table in tables]}
@@ -69,6 +80,37 @@ def measure(run: Run, results: Results) -> None:
     results.rows.append(
         Row(_TABLES, f"{one.what} / {each.what}; {count} small tables, of which each was appended to", one, each, _BAR)
     )
+
+
+def _current(run: Run, results: Results) -> None:
+    """Tables whose statistics are current: a call for some, and one for all."""
+    count = run.sizes.current_tables
+    say(f"making {count} tables whose statistics are current")
+    directory = HOME / "data" / "current-tables"
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    make_tables(directory, count)
+    tables = sorted(str(table) for table in (directory / "lake").glob("*/*"))
+    milliseconds, some, all_ = [], [], []
+    for number in range(run.rounds):
+        some.append(in_fresh_process(_call, tables[: count // _TIMES])[1])
+        seconds, peak = in_fresh_process(_call, tables)
+        all_.append(peak)
+        milliseconds.append(seconds * 1000 / count)
+        say(f"{_CURRENT}: {seconds:.2f} s, {peak:.0f} MiB (round {number + 1} of {run.rounds})")
+    each = Sample("a table", "ms", tuple(milliseconds))
+    results.rows.append(Row(_CURRENT, f"a call for {count} current tables: each", each, None, _CURRENT_BAR))
+    one, other = Sample("all", "MiB", tuple(all_)), Sample("some", "MiB", tuple(some))
+    results.rows.append(Row(_MEMORY, f"{count} current tables / {count // _TIMES}", one, other, _MEMORY_BAR))
+
+
+def _call(tables: Sequence[str]) -> tuple[float, float]:
+    """The seconds that a call takes, and the most memory that its process has had, in MiB."""
+    started = time.perf_counter()
+    for table, outcome in analyze_many(tables):
+        if isinstance(outcome, PuffinError) or not outcome.current:
+            raise SystemExit(f"{table}: expected current statistics, found {outcome}")
+    return time.perf_counter() - started, peak_mib()
 
 
 def small_table(directory: Path, seed: int) -> Path:

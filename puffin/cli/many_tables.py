@@ -33,7 +33,7 @@ from puffin.cli.options import (
     of_remote,
     print_failure,
 )
-from puffin.cli.render import console, print_json, print_lines, print_result
+from puffin.cli.render import JsonList, console, print_lines, print_result
 from puffin.cli.summary import JobReport, RunSummary
 from puffin.errors import PuffinError
 
@@ -51,6 +51,7 @@ Watch: TypeAlias = Callable[[str], AbstractContextManager[Progress | None]]
 
 
 _Report = TypeVar("_Report", bound=JobReport)
+_FAILED = "failed"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -241,26 +242,28 @@ def run_job(ctx: click.Context, chosen: TableOptions, job: Job[_Report]) -> None
             run.check()
             return
         started = time.monotonic()
-        answers = {}
+        documents = JsonList("tables") if chosen.json_output else None
+        endings: Counter[str] = Counter()
         with contextlib.ExitStack() as cleanup:
             shown = cleanup.enter_context(screen(bars=as_text))
             outcomes = job.run_many(
                 wanted, job.options, spark, only_stale=chosen.only_stale, watch=shown.watch, **chosen.table_in
             )
             for name, answer in cleanup.enter_context(contextlib.closing(outcomes)):
-                answers[name] = answer
+                endings[_ending(answer, job)] += 1
                 _record(run, name, answer, job)
-                if not chosen.json_output:
+                if documents is not None:
+                    documents.add(_document(name, answer))
+                else:
                     shown.say([f"{name}: {answer}"] if isinstance(answer, PuffinError) else job.text(name, answer))
                 if settings.get("debug") and isinstance(answer, PuffinError):
                     _show_traceback(name, answer, as_text=as_text)
-        if chosen.json_output:
-            print_json({"tables": [_document(name, answer) for name, answer in answers.items()]})
+        failed = endings[_FAILED]
+        if documents is not None:
+            documents.print()
         else:
-            endings = Counter(_ending(answer, job) for answer in answers.values())
-            endings["skipped as up to date"] = len(wanted) - len(answers)
+            endings["skipped as up to date"] = len(wanted) - endings.total()
             print_lines([_counted(endings, asked=len(wanted), seconds=time.monotonic() - started)])
-    failed = sum(isinstance(answer, PuffinError) for answer in answers.values())
     if failed:
         print_failure(f"{failed} of {len(wanted)} tables failed", settings)
         ctx.exit(1)
@@ -278,7 +281,7 @@ def _record(run: RunSummary, name: str, answer: _Report | BaseException, job: Jo
 
 
 def _ending(answer: _Report | PuffinError, job: Job[_Report]) -> str:
-    return "failed" if isinstance(answer, PuffinError) else job.ending(answer)
+    return _FAILED if isinstance(answer, PuffinError) else job.ending(answer)
 
 
 def _counted(endings: Mapping[str, int], *, asked: int, seconds: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from puffin.lookup import ColumnAnswer
 
 
+_PIECE = 1 << 20
+
+
 def print_result(result: Any, lines: Iterable[str], *, as_json: bool) -> None:
     """Print a result's JSON document, or else lines for a person."""
     if as_json:
@@ -27,9 +31,41 @@ def print_result(result: Any, lines: Iterable[str], *, as_json: bool) -> None:
 
 def print_json(document: Any) -> None:
     """Print the document on stdout, indented, in UTF-8 for any locale."""
-    text = json.dumps(document, indent=2, ensure_ascii=False)
-    # A lone surrogate, as in a path that is not UTF-8, becomes a JSON escape.
-    print_bytes(text.encode(errors="backslashreplace") + b"\n")
+    print_bytes(_indented(document) + b"\n")
+
+
+class JsonList:
+    """
+    A document of one list, ``{key: [...]}``, as `print_json` prints it.
+
+    Its items wait in a temporary file, so that memory does not grow with them. Nothing is printed before the end: a
+    run that fails prints no part of a document, and a reader that goes away does not stop it.
+    """
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+        self._waiting = tempfile.TemporaryFile()  # noqa: SIM115 - open until it is printed, or gone with the list
+        self._has_items = False
+
+    def add(self, item: Any) -> None:
+        """Add an item; StorageError if it cannot be written."""
+        start = b",\n    " if self._has_items else f"{{\n  {json.dumps(self._key)}: [\n    ".encode()
+        self._has_items = True
+        try:
+            self._waiting.write(start + _indented(item).replace(b"\n", b"\n    "))
+        except OSError as exc:
+            raise StorageError(f"temporary file: {exc.strerror}") from exc
+
+    def print(self) -> None:
+        """Print the document."""
+        if not self._has_items:
+            print_json({self._key: []})
+            return
+        self._waiting.seek(0)
+        while piece := self._waiting.read(_PIECE):
+            print_bytes(piece)
+        print_bytes(b"\n  ]\n}\n")
+        self._waiting.close()
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -72,6 +108,12 @@ def columns_table(columns: Iterable[ColumnAnswer], snapshot_id: int | None) -> l
         name = _printable(answer.column.name)
         rows.append((name, answer.column.type, ndv, bounds, *summary, _remark(answer, snapshot_id)))
     return aligned(rows, right=range(2, len(head) + 4))
+
+
+def _indented(document: Any) -> bytes:
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    # A lone surrogate, as in a path that is not UTF-8, becomes a JSON escape.
+    return text.encode(errors="backslashreplace")
 
 
 def _summary(answer: ColumnAnswer) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from puffin.cli import main
+from puffin.cli.render import JsonList, print_json
 
 FULL = Path("/dev/full")
 
@@ -89,3 +90,16 @@ def test_table_names_are_escaped_in_any_encoding(table, monkeypatch):
 def test_json_is_utf8_whatever_the_encoding(table, monkeypatch):
     document = json.loads(shown(monkeypatch, "ascii", "ndv", table, "--json"))
     assert document["columns"][0]["column"] == "ä\x1b[31m"
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_list_of_documents_is_printed_as_one_document(capfdbinary, count):
+    documents = [{"name": "a\n\u2028é\udcff", "of": [number, {"deep": []}]} for number in range(count)]
+    print_json({"tables": documents})
+    whole = capfdbinary.readouterr().out
+    listed = JsonList("tables")
+    for document in documents:
+        listed.add(document)
+    assert capfdbinary.readouterr().out == b""
+    listed.print()
+    assert capfdbinary.readouterr().out == whole

@@ -7,6 +7,7 @@ import functools
 import signal
 import threading
 import time
+import weakref
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -56,6 +57,30 @@ def test_results_keep_the_requested_order():
         return name.upper()
 
     assert list(in_order(analyze_one, "abc", at_once=3)) == [("a", "A"), ("b", "B"), ("c", "C")]
+
+
+class Told:
+    """A report."""
+
+    def __init__(self, table):
+        self.table = table
+
+
+def test_results_are_let_go_once_they_are_taken(monkeypatch):
+    """So memory does not grow with the tables, of which only some are worked on before the first is taken."""
+    monkeypatch.setattr("stats_jobs.many._AHEAD", 8)
+    made = weakref.WeakSet()
+    asked = []
+
+    def analyze_one(number):
+        made.add(report := Told(number))
+        return report
+
+    outcomes = in_order(analyze_one, (asked.append(number) or number for number in range(100)), at_once=2)
+    for number, report in outcomes:
+        assert report.table == number
+        assert (len(asked) <= number + 8, len(made) <= 9) == (True, True)
+    assert len(asked) == 100
 
 
 def test_result_arrives_as_soon_as_its_table_is_done():
