@@ -131,10 +131,13 @@ def _are_whole(target: Target, entry: StatisticsEntry) -> bool:
     """
     Whether sketches that fit can be trusted and nothing beside them is missing.
 
-    Those of this version say so themselves; only their private state is looked up. Others must pass as a base.
+    Those of this version say so themselves; only whether their file and their private state are there is looked up.
+    Others must pass as a base.
     """
     blobs = target.blobs
     noted = {field_id: known for field_id, known in target.current.items() if known.said.has_provenance}
+    if noted and blobs.has_lost_file(entry):
+        return False
     must_be_complete = target.options.mode != INCREMENTAL
     if must_be_complete and noted and (blobs.has_lost_state(entry) or any(map(blobs.misses, noted.values()))):
         return False

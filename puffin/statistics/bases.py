@@ -91,6 +91,8 @@ class Bases:
             return "another engine made the earlier sketch, without row counts and bounds"
         if known.said.is_unmarked:
             return None  # its statistics file holds the state and was read
+        if self._blobs.has_lost_file(known.entry):
+            return "the earlier statistics file is gone, or is not the one that was written"
         lost = self._blobs.has_lost_state(known.entry) or self._blobs.misses(known)
         return "the private state beside the earlier sketch is gone" if lost else None
 

@@ -104,6 +104,12 @@ class StoredBlobs:
         """The writer of an entry's statistics file, from its footer; raises as `find`."""
         return self._read_once(_File.of(entry), THETA_V1).created_by
 
+    def has_lost_file(self, entry: StatisticsEntry) -> bool:
+        """Whether an entry's statistics file is missing, or has another size; may raise StorageError."""
+        path = entry.statistics_path
+        found = self._opened.store_for(path).find(path)
+        return found is None or found.size != entry.file_size_in_bytes
+
     def has_lost_state(self, entry: StatisticsEntry) -> bool:
         """Whether the manifest of an entry's file or one of its parts is missing or wrong; may raise StorageError."""
         path = entry.statistics_path

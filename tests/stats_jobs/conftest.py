@@ -44,19 +44,20 @@ def table_with(tmp_path: Path, table_document: Callable[..., dict[str, Any]]) ->
         ]
         entry = {
             "snapshot-id": 11,
-            "statistics-path": str(tmp_path / "gone.stats"),
+            "statistics-path": str(tmp_path / "made.stats"),
             "file-size-in-bytes": 200,
             "file-footer-size-in-bytes": 100,
             "blob-metadata": blobs,
         }
+        (tmp_path / "made.stats").write_bytes(bytes(200))  # of which nothing but the size is looked at
         root = tmp_path / name
         (root / "metadata").mkdir(parents=True)
         document = table_document(root, snapshots=(10, 11), columns=("a", "b"), statistics=[entry])
         (root / "metadata" / "v1.metadata.json").write_text(json.dumps(document | others))
         (root / "_puffin_sidecar").mkdir()
         omitted = frozenset(BlobKey(ROW_COUNTS_V1, field_id, of) for field_id, of in computed)
-        manifest = Manifest(document["table-uuid"], "gone.stats", 200, {}, omitted)
-        (root / "_puffin_sidecar" / "gone.stats").write_bytes(encode(manifest))
+        manifest = Manifest(document["table-uuid"], "made.stats", 200, {}, omitted)
+        (root / "_puffin_sidecar" / "made.stats").write_bytes(encode(manifest))
         return load_table(str(root))
 
     return make

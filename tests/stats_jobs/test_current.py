@@ -44,9 +44,22 @@ def test_statistics_of_an_earlier_version_are_stale_until_repaired(table_with):
 
 def test_lost_private_state_makes_statistics_stale_unless_it_needs_a_full_read(table_with):
     table = table_with("lost", (1, 11), (2, 11))
-    (Path(table.name) / "_puffin_sidecar" / "gone.stats").unlink()
+    (Path(table.name) / "_puffin_sidecar" / "made.stats").unlink()
     assert is_stale(table, Options())
     assert not is_stale(table, Options(mode="incremental"))
+
+
+@pytest.mark.parametrize("harm", ["gone", "cut", "another"])
+@pytest.mark.parametrize("mode", ["auto", "incremental"])
+def test_lost_statistics_file_makes_statistics_stale(table_with, tmp_path, mode, harm):
+    table = table_with("lost", (1, 11), (2, 11))
+    file = tmp_path / "made.stats"
+    assert not is_stale(table, Options(mode=mode))
+    if harm == "gone":
+        file.unlink()
+    else:
+        file.write_bytes(bytes(199 if harm == "cut" else 201))
+    assert is_stale(table, Options(mode=mode))
 
 
 def test_statistics_that_a_run_would_recompute_are_stale(table_with):
