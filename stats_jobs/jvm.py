@@ -14,6 +14,7 @@ import contextlib
 import functools
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -205,8 +206,9 @@ class JvmCluster(Cluster):
             with log.open("wb") as stderr:
                 options = {} if self._verbose else {"stderr": stderr, "stdout": stderr}
                 conf = self._settings(submitted)
-                gateway = launch_gateway(conf, popen_kwargs=options)  # type: ignore[no-untyped-call]
-                context = SparkContext(conf=conf, gateway=gateway)
+                with _killed_unless_done():
+                    gateway = launch_gateway(conf, popen_kwargs=options)  # type: ignore[no-untyped-call]
+                    context = _interruptible(SparkContext, conf=conf, gateway=gateway)
         except spark_errors(OSError, ValueError) as exc:
             raise SetupError(f"Spark did not start: {_start_failure(exc, log)}") from exc
         self._cleanup.callback(_stop, context)
@@ -307,6 +309,48 @@ class _First:
 
 def _prepare_worker(_: int) -> None:
     prepare_worker()
+
+
+def _interruptible(start: Callable[..., ResultT], **given: Any) -> ResultT:
+    """
+    What a function returns that sets PySpark's handler of interrupts, without it.
+
+    That one calls Java, perhaps in the middle of another call, which then fails with any error.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    started = start(**given)
+    if threading.current_thread() is threading.main_thread() and handler is not None:
+        signal.signal(signal.SIGINT, handler)
+    return started
+
+
+@contextlib.contextmanager
+def _killed_unless_done() -> Iterator[None]:
+    """
+    Kill the JVM that PySpark launches in the block if the block fails or is interrupted.
+
+    PySpark tells of the process once it is up. A JVM that finds nobody to tell that, or is told to end while it starts
+    Spark, may stay forever.
+    """
+    from pyspark import java_gateway
+
+    module: Any = java_gateway
+    launch, launched = module.Popen, []
+
+    def keep(*args: Any, **kwargs: Any) -> Any:
+        launched.append(launch(*args, **kwargs))
+        return launched[-1]
+
+    module.Popen = keep
+    try:
+        yield
+    except BaseException:
+        for process in launched:
+            process.kill()
+            process.wait()
+        raise
+    finally:
+        module.Popen = launch
 
 
 def _stop(context: SparkContext) -> None:

@@ -148,7 +148,8 @@ def in_order(
     left = iter(tables)
     try:
         while True:
-            runs.extend((table, pool.submit(analyze_one, table)) for table in itertools.islice(left, _AHEAD - len(runs)))
+            more = itertools.islice(left, _AHEAD - len(runs))
+            runs.extend((table, pool.submit(analyze_one, table)) for table in more)
             if not runs:
                 break
             wait([runs[0][1]])

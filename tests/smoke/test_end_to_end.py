@@ -110,16 +110,31 @@ def test_executors_of_a_cluster_write_the_same_file_when_one_is_killed(puffin: P
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
-def executor_at_work(job: subprocess.Popen[str]) -> int:
-    """Wait until an executor of a job has started a Python process for a task; returns the executor's process id."""
+def test_interrupt_while_spark_starts_leaves_no_jvm_behind(puffin: Puffin) -> None:
+    with puffin.started("analyze", "db.t", "--catalog", "smoke", "--mode", "full", "--driver-bytes", "0") as job:
+        jvm = process_of(job, "org.apache.spark.deploy.SparkSubmit")
+        job.send_signal(signal.SIGINT)
+        job.communicate()
+    assert job.returncode == 1
+    with pytest.raises(OSError, match=r"No such (file|process)"):
+        command(jvm)
+
+
+def process_of(job: subprocess.Popen[str], text: str) -> int:
+    """Wait until a process that a job has started has a text in its command; returns the process id."""
     while job.poll() is None:
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):  # it has ended
-                above = ancestors(int(process.name))
-                if job.pid in above and "pyspark.daemon" in command(int(process.name)):
-                    return next(pid for pid in above if "CoarseGrainedExecutorBackend" in command(pid))
+                if job.pid in ancestors(int(process.name)) and text in command(int(process.name)):
+                    return int(process.name)
         time.sleep(0.01)
-    raise AssertionError("the job ended before an executor had work")
+    raise AssertionError(f"the job ended before a process had {text}")
+
+
+def executor_at_work(job: subprocess.Popen[str]) -> int:
+    """Wait until an executor of a job has started a Python process for a task; returns the executor's process id."""
+    above = ancestors(process_of(job, "pyspark.daemon"))
+    return next(pid for pid in above if "CoarseGrainedExecutorBackend" in command(pid))
 
 
 def command(pid: int) -> str:
