@@ -40,6 +40,7 @@ _QUIET = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+_GAVE_UP = "Application has been killed. Reason: "
 _CHATTER = ("Using ", "Setting ", "To adjust")
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"  # set for a program that spark-submit runs
 _WATCHED_EVERY = 0.5  # seconds
@@ -71,6 +72,7 @@ class JvmCluster(Cluster):
         self._conf = dict(conf or {})
         self._verbose = verbose
         self._context: SparkContext | None = None
+        self._log: Path | None = None  # what Spark prints, unless it is the caller's or `verbose`
         self._cleanup = contextlib.ExitStack()
         self._making_session = threading.Lock()
 
@@ -155,7 +157,7 @@ class JvmCluster(Cluster):
             ):
                 yield
         except spark_errors() as exc:
-            raise StorageError(f"the Spark job failed: {last_error(str(exc))}") from exc
+            raise StorageError(f"the Spark job failed: {self._why_stopped() or last_error(str(exc))}") from exc
 
     def thread_setup(self, threads: int) -> Callable[[], None]:
         """
@@ -201,7 +203,7 @@ class JvmCluster(Cluster):
         if not submitted:
             _check_java()
         log_directory = Path(self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="puffin-spark-")))
-        log = log_directory / "spark.log"
+        self._log = log = log_directory / "spark.log"
         try:
             with log.open("wb") as stderr:
                 options = {} if self._verbose else {"stderr": stderr, "stdout": stderr}
@@ -213,6 +215,12 @@ class JvmCluster(Cluster):
             raise SetupError(f"Spark did not start: {_start_failure(exc, log)}") from exc
         self._cleanup.callback(_stop, context)
         return context
+
+    def _why_stopped(self) -> str | None:
+        """Why Spark gave up by itself, which its log says once; calls after that fail with whatever they miss."""
+        printed = "" if self._log is None else self._log.read_text(errors="replace")
+        reasons = [line.partition(_GAVE_UP)[2] for line in printed.splitlines() if _GAVE_UP in line]
+        return f"{reasons[0]} ({self._master})" if reasons else None
 
     def _settings(self, submitted: bool) -> Any:
         from pyspark import SparkConf

@@ -321,6 +321,16 @@ def test_callers_job_group_is_kept(starter, context):
     assert context.getLocalProperty("spark.jobGroup.id") == "cell-7"
 
 
+def test_reason_for_which_spark_gave_up_is_told(starter, tmp_path, monkeypatch):
+    """It stands in the log; what fails after that is any call."""
+    log = tmp_path / "spark.log"
+    log.write_text("WARN: no\n26/11/25 ERROR Backend: Application has been killed. Reason: No master.\nERROR: more\n")
+    monkeypatch.setattr(starter.cluster, "_log", log)
+    starter.start()
+    with pytest.raises(StorageError, match=r"the Spark job failed: No master\. "), starter.cluster.job(1, None):
+        raise ConnectionError("Answer from Java side is empty")
+
+
 def test_threads_share_the_callers_real_session(spark):
     """Jobs run in the caller's scheduler pool, each in its own group, and end when nobody listens."""
     meeting, working = threading.Barrier(2), threading.Event()
