@@ -3,6 +3,7 @@
 import random
 import re
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 
 import duckdb
@@ -11,6 +12,7 @@ import pytest
 
 from benchmarks.estimates.generator import JOIN_FILTERED, JOIN_MANY, Amounts, questions_of
 from benchmarks.estimates.iceberg_table import write_table
+from benchmarks.estimates.ours import implied
 from benchmarks.estimates.predicates import SINGLE_KINDS
 from benchmarks.estimates.score import percentile, q_error
 from benchmarks.estimates.stats_ceb import FILTER, JOIN_MORE, JOIN_TWO, question_of
@@ -94,3 +96,10 @@ def test_a_query_of_stats_ceb_is_asked_as_it_stands(suite, connection):
         if question is not None:
             (as_it_stands,) = re.findall("SELECT.*;", line)
             assert connection.execute(question.to_count(str)).fetchall() == connection.execute(as_it_stands).fetchall()
+
+
+def test_edges_follow_from_others_with_the_same_key():
+    star = [Edge("u", "id", "b", "user"), Edge("u", "id", "p", "owner"), Edge("p", "id", "l", "post")]
+    assert implied(star) == [*star, Edge("b", "user", "p", "owner")]
+    chain = [Edge("a", "k", "b", "k"), Edge("b", "k", "c", "k"), Edge("c", "k", "d", "k")]
+    assert {frozenset((e.left, e.right)) for e in implied(chain)} == set(map(frozenset, combinations("abcd", 2)))

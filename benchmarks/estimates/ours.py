@@ -3,7 +3,8 @@ Ours: `puffin.Lookup` after `stats_jobs.analyze`.
 
 It estimates filters, groups and joins of two tables. For more tables it is used as a planner would: the rows that each
 table keeps after its filter, times the selectivity of each edge as if the edges were independent of each other, where
-the selectivity of an edge is that of the join of its two tables with their filters.
+the selectivity of an edge is that of the join of its two tables with their filters. Where two tables are joined to the
+same key of a third, their own join is an edge too, and may stand for one of the others.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import contextlib
 import dataclasses
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -128,13 +129,49 @@ class Ours(Engine):
             if kept is None:
                 return None
             rows[table] = kept.rows
-        joins = [self._join(question, edge) for edge in question.edges]
-        product = math.prod(rows.values())
-        for edge, join in zip(question.edges, joins, strict=True):
+        shares = {}
+        for edge in implied(question.edges):
+            join = self._join(question, edge)
             if join["join-rows"] is None:
                 return None
-            product *= join["join-rows"] / max(rows[edge.left] * rows[edge.right], 1)
-        return Estimate(product)
+            shares[edge] = join["join-rows"] / max(rows[edge.left] * rows[edge.right], 1)
+        return Estimate(math.prod(rows.values()) * math.prod(shares[edge] for edge in _tree(shares)))
+
+
+def implied(edges: Sequence[Edge]) -> list[Edge]:
+    """These edges of a tree, and those that follow from them since their keys are equal to the same key."""
+    found = list(edges)
+    for edge in found:  # grows on the way
+        for other in edges:
+            for table, key in ((edge.left, edge.left_column), (edge.right, edge.right_column)):
+                if (table, key) in _ends(other) and edge is not other:
+                    ends = [end for end in (*_ends(edge), *_ends(other)) if end != (table, key)]
+                    (left, left_key), (right, right_key) = sorted(ends)
+                    new = Edge(left, left_key, right, right_key)
+                    if not any(set(_ends(new)) == set(_ends(each)) for each in found):
+                        found.append(new)
+    return found
+
+
+def _ends(edge: Edge) -> tuple[tuple[str, str], tuple[str, str]]:
+    return (edge.left, edge.left_column), (edge.right, edge.right_column)
+
+
+def _tree(shares: Mapping[Edge, float]) -> list[Edge]:
+    """
+    Edges from which all others follow, those with the greatest share of all pairs of rows first.
+
+    An edge between two tables that both have many rows of a key knows how these go together, which their edges to a
+    table with one row of each do not.
+    """
+    tree: list[Edge] = []
+    group: dict[str, frozenset[str]] = {}
+    for edge in sorted(shares, key=lambda each: shares[each], reverse=True):
+        left, right = (group.get(table, frozenset([table])) for table in (edge.left, edge.right))
+        if edge.right not in left:
+            tree.append(edge)
+            group |= dict.fromkeys(left | right, left | right)
+    return tree
 
 
 def _join_rows(join: dict[str, Any]) -> Estimate | None:
