@@ -164,3 +164,9 @@ class CommitUnknownError(PuffinError):
 
 class StorageError(PuffinError):
     """The file system, the object store or the catalog failed to read or write."""
+
+
+def line_about(name: str, error: object) -> str:
+    """What is wrong with the table or file of this name, in one line that begins with the name, as many errors do."""
+    text = " ".join(str(error).split())
+    return text if text.startswith(f"{name}:") else f"{name}: {text}"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from puffin.errors import TableNotFound, UsageError
+from puffin.errors import StorageError, TableNotFound, UsageError
 from puffin.storage import Store, has_query, join, local_path, store_for
 from puffin.tables.snapshot import Table
 
@@ -17,7 +18,25 @@ if TYPE_CHECKING:
     from puffin.iceberg.catalogs.sql import SqlDatabase
 
 _METADATA, _DELTA_LOG = "metadata", "_delta_log"
+ICEBERG, DELTA = "iceberg", "delta"
 MOST_DIRECTORIES = 10_000  # searched below one root
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DirectoryBelow:
+    """
+    A directory below a root that looks like a table, or that cannot be listed.
+
+    Attributes:
+        format: ``"iceberg"`` or ``"delta"``; None if nobody knows.
+        load: Loads it as `Tables.load` does, without a second look at what is stored there; raises ``error``.
+        error: Why it cannot be listed.
+    """
+
+    name: str
+    format: str | None
+    load: Callable[[], Table]
+    error: StorageError | None = None
 
 
 def load_table(table: str, *, catalog: str | None = None, catalog_properties: Mapping[str, str] | None = None) -> Table:
@@ -73,17 +92,12 @@ class Tables:
 
         return table_of(self._opened_for_tables(), self._name, name)
 
-    def below(self, root: str, most: int = MOST_DIRECTORIES) -> Iterator[str]:
-        """The names of `tables_below`."""
-        return (name for name, _ in self.tables_below(root, most))
-
-    def tables_below(self, root: str, most: int = MOST_DIRECTORIES) -> Iterator[tuple[str, Callable[[], Table]]]:
+    def tables_below(self, root: str, most: int = MOST_DIRECTORIES) -> Iterator[DirectoryBelow]:
         """
-        Yield the directories below a root that look like tables, or the root itself, each with what loads it as `load`
-        does, without a second look at what is stored there.
+        Yield the directories below a root that look like tables or cannot be listed, or the root itself, if it is one.
 
         The search skips links and directories whose names begin with a dot or an underscore. It takes near directories
-        first, and stops after ``most`` directories.
+        first, and stops after ``most`` directories. Raises StorageError if the root cannot be listed.
         """
         store = self._store_for(root)
         waiting = [root.rstrip("/") or root]
@@ -91,11 +105,19 @@ class Tables:
             if looked_into == len(waiting):
                 return
             directory = waiting[looked_into]
-            inside = store.directories(directory)
-            if _DELTA_LOG in inside:
-                yield directory, functools.partial(self._below, _delta_at, directory)
-            elif _METADATA in inside and _holds_metadata(store, join(directory, _METADATA)):
-                yield directory, functools.partial(self._below, _iceberg_at, directory)
+            try:
+                inside = store.directories(directory)
+                found = _format_in(store, directory, inside)
+            except StorageError as exc:
+                if looked_into == 0:
+                    raise
+                # If all of the store is down, each directory would take its time to say so.
+                store.directories(waiting[0])
+                yield DirectoryBelow(directory, None, functools.partial(_raise, exc), exc)
+                continue
+            if found is not None:
+                table_at = _delta_at if found == DELTA else _iceberg_at
+                yield DirectoryBelow(directory, found, functools.partial(self._below, table_at, directory))
             else:
                 room = most - len(waiting)
                 waiting += [join(directory, name) for name in inside if not name.startswith((".", "_"))][:room]
@@ -154,6 +176,10 @@ class Tables:
         return open_catalog(self._name, self._properties)
 
 
+def _raise(error: StorageError) -> Table:
+    raise error
+
+
 def _table_at(location: str, store_for: Callable[[str], Store]) -> Table:
     store = store_for(location)
     if local_path(location) is not None and not store.exists(location):
@@ -188,5 +214,11 @@ def _iceberg_at(location: str, store_for: Callable[[str], Store]) -> Table:
     return IcebergDirectory(location, store_for)
 
 
-def _holds_metadata(store: Store, directory: str) -> bool:
-    return any(".metadata.json" in file.name for file in store.list(directory))
+def _format_in(store: Store, directory: str, inside: Sequence[str]) -> str | None:
+    """The format of the table that a directory with these directories looks like; None if it looks like none."""
+    if _DELTA_LOG in inside:
+        return DELTA
+    if _METADATA not in inside:
+        return None
+    files = store.list(join(directory, _METADATA))
+    return ICEBERG if any(".metadata.json" in file.name for file in files) else None

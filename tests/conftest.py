@@ -7,8 +7,10 @@ to run. What Spark, Derby and Iceberg leave behind goes into the session's tempo
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -401,6 +403,25 @@ def delta_table(tmp_path: Path) -> Callable[..., DeltaTableWriter]:
 
     def make(name: str = "t", types: Mapping[str, str] | None = None, **others: Any) -> DeltaTableWriter:
         return DeltaTableWriter(tmp_path / name, types or {"a": "long", "b": "long"}, **others)
+
+    return make
+
+
+@pytest.fixture
+def locked(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Path]:
+    """Makes a directory that cannot be listed, also by root, whom no mode of a directory stops."""
+    scandir, names = os.scandir, set[str]()
+
+    def refusing(path: Any = ".") -> Any:
+        if str(path) in names:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return scandir(path)
+
+    def make(directory: Path) -> Path:
+        directory.mkdir(parents=True, exist_ok=True)
+        names.add(str(directory))
+        monkeypatch.setattr(os, "scandir", refusing)
+        return directory
 
     return make
 

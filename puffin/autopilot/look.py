@@ -172,7 +172,9 @@ class Watcher:
             for found in tables_at(place, tables):
                 rule = self._policy.rule_for(name, found.dotted)
                 if found.error is not None:
-                    yield CoveredTable(place.catalog, found, None)
+                    # A rule that leaves a directory alone speaks for what is in it, too.
+                    if place.catalog is not None or rule is None or not rule.due.never:
+                        yield CoveredTable(place.catalog, found, None)
                 elif rule is not None:
                     yield CoveredTable(place.catalog, found, rule)
         except PuffinError as exc:

@@ -20,7 +20,7 @@ from puffin.lookup.estimates import Estimator, TableEstimate
 from puffin.lookup.history import ColumnHistory, column_history
 from puffin.lookup.joins import JoinPairs, JoinQuestion
 from puffin.lookup.kept_planner import KeptPlanners
-from puffin.lookup.listing import AnalyzedTable, analyzed_table, table_names
+from puffin.lookup.listing import AnalyzedTable, ListedTable, analyzed_table, listed_tables, names_of
 from puffin.lookup.opened_views import OpenedView, OpenedViews
 from puffin.lookup.planner import answer_from
 from puffin.lookup.question import Question, question_of
@@ -294,12 +294,16 @@ class Lookup:
 
     def table_names(self, namespaces: Iterable[str] | None = None, *, roots: Iterable[str] = ()) -> Iterator[str]:
         """The names of tables, with or without statistics, found lazily; as for `tables`."""
+        return names_of(self.listed(namespaces, roots=roots))
+
+    def listed(self, namespaces: Iterable[str] | None = None, *, roots: Iterable[str] = ()) -> Iterator[ListedTable]:
+        """As `table_names`, with the formats of tables, and with directories and namespaces that cannot be listed."""
         roots = tuple(roots)
         if roots and not self._takes_locations:
             raise UsageError("expected namespaces of the catalog, found directories")
         if namespaces and not self._has_catalog:
             raise UsageError("namespaces need a catalog")
-        return table_names(self._tables, namespaces if self._has_catalog else (), roots)
+        return listed_tables(self._tables, namespaces if self._has_catalog else (), roots)
 
     def namespaces(self) -> list[str]:
         """The dotted names of the catalog's namespaces, sorted; errors as for `tables`."""

@@ -8,8 +8,8 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from puffin.errors import PuffinError
-from puffin.load import Tables
+from puffin.errors import PuffinError, line_about
+from puffin.load import ICEBERG, Tables
 from puffin.statistics.ancestry import known_sketches
 from puffin.tables.snapshot import TableSnapshot
 
@@ -35,21 +35,42 @@ class AnalyzedTable:
         return {name.replace("_", "-"): value for name, value in dataclasses.asdict(self).items()}
 
 
-def table_names(tables: Tables, namespaces: Iterable[str] | None, roots: Iterable[str]) -> Iterator[str]:
+@dataclasses.dataclass(frozen=True, slots=True)
+class ListedTable:
     """
-    The names of the tables in some namespaces (None for all) and below some directories.
+    The name of a table, or of a directory or namespace that cannot be listed, which has its ``error``.
 
-    Skip, with a warning, directories that cannot be listed, and namespaces that the caller did not name. Errors as for
-    `puffin.Lookup.tables`.
+    ``format`` is ``"iceberg"`` or ``"delta"``; None with an error.
+    """
+
+    name: str
+    format: str | None = None
+    error: PuffinError | None = None
+
+
+def listed_tables(tables: Tables, namespaces: Iterable[str] | None, roots: Iterable[str]) -> Iterator[ListedTable]:
+    """
+    The tables in some namespaces (None for all) and below some directories, with what cannot be listed.
+
+    A namespace that the caller did name has to be there. Errors as for `puffin.Lookup.tables`.
     """
     for root in roots:
-        yield from _skipping_errors(root, tables.below)
+        yield from _with_error(root, lambda root: _below(tables, root))
     if namespaces is None:
         for namespace in tables.namespaces():
-            yield from _skipping_errors(namespace, tables.of_namespace)
+            yield from _with_error(namespace, lambda namespace: _of_namespace(tables, namespace))
     else:
         for namespace in namespaces:
-            yield from tables.of_namespace(namespace)
+            yield from _of_namespace(tables, namespace)
+
+
+def names_of(listed: Iterable[ListedTable]) -> Iterator[str]:
+    """The names of tables, without what cannot be listed, of which the log tells."""
+    for each in listed:
+        if each.error is None:
+            yield each.name
+        else:
+            _log.warning("skipped tables: %s", line_about(each.name, each.error))
 
 
 def analyzed_table(name: str, opened: TableSnapshot) -> AnalyzedTable | None:
@@ -69,8 +90,16 @@ def analyzed_table(name: str, opened: TableSnapshot) -> AnalyzedTable | None:
     )
 
 
-def _skipping_errors(where: str, names_in: Callable[[str], Iterable[str]]) -> Iterator[str]:
+def _below(tables: Tables, root: str) -> Iterator[ListedTable]:
+    return (ListedTable(each.name, each.format, each.error) for each in tables.tables_below(root))
+
+
+def _of_namespace(tables: Tables, namespace: str) -> Iterator[ListedTable]:
+    return (ListedTable(name, ICEBERG) for name in tables.of_namespace(namespace))
+
+
+def _with_error(where: str, listed_in: Callable[[str], Iterable[ListedTable]]) -> Iterator[ListedTable]:
     try:
-        yield from names_in(where)
+        yield from listed_in(where)
     except PuffinError as exc:
-        _log.warning("skipped tables: %s: %s", where, exc)
+        yield ListedTable(where, error=exc)

@@ -22,9 +22,14 @@ class NamePatterns:
 
     def take(self, table: str, *, dotted: bool) -> bool:
         """Whether a table is taken; ``dotted`` if it has the name of a catalog's table, and not a location."""
-        name = table.rpartition(".")[2].strip("`") if dotted else table.rstrip("/").rpartition("/")[2]
+        name = _own_name(table, dotted=dotted)
         included = not self.include or any(fnmatchcase(name, pattern) for pattern in self.include)
-        return included and not any(fnmatchcase(name, pattern) for pattern in self.exclude)
+        return included and not self.excludes(table, dotted=dotted)
+
+    def excludes(self, table: str, *, dotted: bool) -> bool:
+        """Whether a table is left out, however it is included; ``dotted`` as for `take`."""
+        name = _own_name(table, dotted=dotted)
+        return any(fnmatchcase(name, pattern) for pattern in self.exclude)
 
 
 EVERY_NAME = NamePatterns()
@@ -54,13 +59,13 @@ class Place:
 @dataclasses.dataclass(frozen=True, slots=True)
 class FoundTable:
     """
-    A table that was found, or a namespace that cannot be listed.
+    A table that was found, or a namespace or directory that cannot be listed.
 
     Attributes:
         name: ``namespace.table`` in a catalog; otherwise the location.
         place: The catalog or the root that it was found in.
         load: Loads it.
-        error: Why the namespace of this name cannot be listed.
+        error: Why the namespace or directory of this name cannot be listed.
     """
 
     name: str
@@ -77,6 +82,10 @@ class FoundTable:
         return below.strip("/").replace("/", ".") or self.place.rstrip("/").rpartition("/")[2]
 
 
+def _own_name(table: str, *, dotted: bool) -> str:
+    return table.rpartition(".")[2].strip("`") if dotted else table.rstrip("/").rpartition("/")[2]
+
+
 def table_key(name: str) -> str:
     """The same text for every spelling of a table's name: the absolute path of a local directory, or the name."""
     try:
@@ -90,18 +99,25 @@ def tables_at(place: Place, tables: Tables | None = None) -> Iterator[FoundTable
     """
     Find the wanted tables of a place, one by one; ``tables`` are those of its catalog, if it is open already.
 
+    What cannot be listed may hold wanted tables, whatever its name; only a directory that is excluded itself cannot.
     Raises UsageError, SetupError or StorageError if the catalog or a root cannot be used, and NotFoundError if there is
     no such root.
     """
     for each in _all_at(place, tables):
-        if each.error is not None or place.names.take(each.name, dotted=each.place == place.catalog):
+        dotted = each.place == place.catalog
+        if each.error is None:
+            is_wanted = place.names.take(each.name, dotted=dotted)
+        else:
+            is_wanted = dotted or not place.names.excludes(each.name, dotted=False)
+        if is_wanted:
             yield each
 
 
 def _all_at(place: Place, tables: Tables | None) -> Iterator[FoundTable]:
     located = Tables()
     for root in dict.fromkeys(place.roots):
-        found = [FoundTable(name, root, load) for name, load in located.tables_below(root, place.directories)]
+        below = located.tables_below(root, place.directories)
+        found = [FoundTable(each.name, root, each.load, each.error) for each in below]
         if not found and not store_for(root).exists(root):
             raise NotFoundError(f"{root}: no such directory")
         yield from found

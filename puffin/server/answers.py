@@ -221,7 +221,7 @@ class TablesDocument(_Document):
     """A page of the list of tables, by name."""
 
     tables: list[ListedTableDocument]
-    unreadable: list[str] = Field(description="Tables of this page that cannot be read, or not in time.")
+    unreadable: list[str] = Field(description="Names of this page that cannot be read or listed, or not in time.")
     next: str | None = Field(description="What `after` has to be for the next page; null if this is the last.")
 
 

@@ -11,7 +11,7 @@ import asyncio
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from puffin.errors import (
@@ -29,6 +29,7 @@ from puffin.lookup.cache import Kept
 from puffin.lookup.health import TableStatus
 from puffin.lookup.history import iso_time
 from puffin.lookup.joins import JoinQuestion
+from puffin.lookup.listing import ListedTable
 from puffin.lookup.places import table_key
 from puffin.lookup.status import table_status
 from puffin.server.documents import EstimateRequest, JoinRequest, PlanRequest, TablesQuery
@@ -153,29 +154,31 @@ class Service:
         return body
 
     async def tables(self, query: TablesQuery) -> bytes:
-        """A page of the analyzed tables by name; tables that cannot be read in time are listed separately."""
+        """A page of the analyzed tables by name; what cannot be read or listed, or not in time, stands separately."""
         after, part = query.after or "", (query.contains or "").casefold()
-        known = await self._workers.run("", lambda: self._table_names(query.namespace))
-        names = [name for name in known if name > after and part in name.casefold()]
-        page = names[: query.limit]
+        known = await self._workers.run("", lambda: self._listed(query.namespace))
+        asked = [each for each in known if each.name > after and part in each.name.casefold()]
+        page = asked[: query.limit]
         found = await asyncio.gather(*map(self._analyzed, page))
         return encode(
             {
                 "tables": [table.to_json() for table in found if isinstance(table, AnalyzedTable)],
-                "unreadable": [name for name, table in zip(page, found, strict=True) if isinstance(table, Exception)],
-                "next": page[-1] if len(names) > len(page) else None,
+                "unreadable": [
+                    each.name for each, table in zip(page, found, strict=True) if isinstance(table, Exception)
+                ],
+                "next": page[-1].name if len(asked) > len(page) else None,
             }
         )
 
     async def status(self) -> bytes:
-        """The status of every table, those in need first; one that is not read in time has that as its error."""
-        names = iter(await self._workers.run("", lambda: self._table_names(None)))
+        """The status of every table, those in need first; what cannot be read or listed in time has its error."""
+        tables = iter(await self._workers.run("", lambda: self._listed(None)))
         until = asyncio.get_running_loop().time() + self._table_seconds
         found: list[TableStatus] = []
 
         async def some() -> None:
-            for name in names:
-                found.append(await self._status(name, until))
+            for table in tables:
+                found.append(await self._status(table, until))
 
         await asyncio.gather(*(some() for _ in range(_STATUS_AT_ONCE)))
         verdicts = self._verdicts()
@@ -242,32 +245,38 @@ class Service:
         elif "." not in table:
             raise TableNotFound(f"{table}: expected namespace.table")
 
-    def _table_names(self, namespace: str | None) -> list[str]:
-        """The sorted names of tables: of one namespace, or of the whole catalog and below all roots."""
+    def _listed(self, namespace: str | None) -> list[ListedTable]:
+        """The tables of one namespace, or of the whole catalog and below all roots, sorted by name."""
         if namespace is None:
-            return sorted(itertools.islice(self.lookup.table_names(roots=self._roots.uris), _MOST_NAMES))
+            return _first_by_name(self.lookup.listed(roots=self._roots.uris))
         try:
-            return sorted(itertools.islice(self.lookup.table_names([namespace]), _MOST_NAMES))
+            return _first_by_name(self.lookup.listed([namespace]))
         except UsageError as exc:  # a caller of the server does not choose the catalog
             raise NotFoundError(f"namespace {namespace!r}: no such namespace") from exc
 
-    async def _analyzed(self, table: str) -> AnalyzedTable | Exception | None:
-        read = self.read(table, lambda: self.lookup.analyzed(table))
+    async def _analyzed(self, table: ListedTable) -> AnalyzedTable | Exception | None:
+        if table.error is not None:
+            return table.error
+        read = self.read(table.name, lambda: self.lookup.analyzed(table.name))
         try:
             return await asyncio.wait_for(read, self._table_seconds)
         except (PuffinError, Problem, asyncio.TimeoutError) as exc:
             return exc
 
-    async def _status(self, table: str, until: float) -> TableStatus:
+    async def _status(self, table: ListedTable, until: float) -> TableStatus:
+        name = table.name
+
         def read() -> TableStatus:
             # A copy, so that what it reads of files does not stay in memory with the view.
-            return table_status(table, dataclasses.replace(self.lookup.opened(table)))
+            return table_status(name, dataclasses.replace(self.lookup.opened(name)))
 
         left = until - asyncio.get_running_loop().time()
         try:
-            return await asyncio.wait_for(self.read(table, read), left)
+            if table.error is not None:
+                raise table.error
+            return await asyncio.wait_for(self.read(name, read), left)
         except (PuffinError, Problem, asyncio.TimeoutError) as exc:
-            return TableStatus.of_error(table, Problem.of(exc).detail)
+            return TableStatus.of_error(name, Problem.of(exc).detail)
 
     def _plan(self, asked: PlanRequest) -> FilePlan:
         if asked.ref is None:
@@ -307,6 +316,10 @@ class Service:
             return await asyncio.wait_for(self.read(table, ask_all), self._table_seconds)
         except (PuffinError, Problem, asyncio.TimeoutError) as exc:
             return dict.fromkeys(questions, exc)
+
+
+def _first_by_name(listed: Iterable[ListedTable]) -> list[ListedTable]:
+    return sorted(itertools.islice(listed, _MOST_NAMES), key=lambda each: each.name)
 
 
 def _status_json(status: TableStatus, verdicts: Mapping[str, tuple[str, str]]) -> dict[str, Any]:

@@ -246,6 +246,17 @@ def test_catalog_that_is_down_is_shown_and_the_others_go_on(lake: Path, pilot_of
     assert broken.table.key == "gone:gone"
 
 
+def test_directory_that_cannot_be_listed_is_shown_and_the_tables_are_run(
+    lake: Path, pilot_of: Callable[..., Any], locked: Callable[[Path], Path]
+) -> None:
+    locked(lake / "aa")
+    assert {Path(each.table.key).name: each.state for each in pilot_of().run(once=True)} == {
+        **dict.fromkeys("abc", DUE),
+        "aa": BROKEN,
+    }
+    assert [health(lake / name) for name in ("a", "b", "db/c")] == [100] * 3
+
+
 def test_planners_questions_come_from_a_server(lake: Path, pilot_of: Callable[..., Any]) -> None:
     asked = lake.parent / "plans.json"
     asked.write_text(json.dumps({"tables": [{"table": str(lake / "db/c"), "plans": 100}]}))

@@ -82,6 +82,26 @@ def test_table_that_cannot_be_read_does_not_stop_the_others(puffin: Callable[...
     assert (text.code, failed[0]["error"] in text.text) == (1, True)
 
 
+def test_directory_that_cannot_be_listed_does_not_hide_the_tables(
+    puffin: Callable[..., Any], root: Path, locked: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    """It counts as a table, whatever names are included, unless its own name is excluded or a rule leaves it alone."""
+    name = str(locked(root / "lost+found"))
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("roots: [root]\n")
+    for place in (("--root", root), ("--policy", policy)):
+        run = puffin("status", *place, "--include", "current", "--json")
+        assert (run.code, run.stderr) == (1, "puffin: 1 of 2 tables failed\n")
+        assert [(each["table"], each["error"]) for each in run.document["tables"]] == [
+            (name, f"{name}: Permission denied"),
+            (str(root / "current"), None),
+        ]
+        assert len(puffin("status", *place).text.splitlines()) == 5
+        assert puffin("status", *place, "--exclude", "lost*").code == 0
+    policy.write_text("roots: [root]\nrules: [{tables: [lost+found], due: never}, {tables: ['*']}]\n")
+    assert puffin("status", "--policy", policy).code == 0
+
+
 def test_namespace_chooses_tables_of_a_catalog(puffin: Callable[..., Any], root: Path, tmp_path: Path) -> None:
     properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/wh"}
     catalog = load_catalog("prod", **properties)

@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 from pyiceberg.catalog import load_catalog
 
-from puffin.errors import UsageError
+from puffin.errors import StorageError, UsageError
 from puffin.load import Tables
 from puffin.lookup import Lookup
+from puffin.storage import LocalStore
+
+
+def names_below(root):
+    return [each.name for each in Tables().tables_below(str(root))]
 
 
 def test_listing_finds_analyzed_tables_below_a_directory(directory, entry_of, tmp_path):
@@ -38,17 +43,51 @@ def test_listing_does_not_follow_links_and_hidden_directories(directory, tmp_pat
     directory("root/.hidden/t")
     (tmp_path / "root" / "link").symlink_to(table.root.parent)
     (tmp_path / "root" / "metadata").mkdir()
-    assert list(Tables().below(str(tmp_path / "root"))) == []
-    assert list(Tables().below(str(table))) == [str(table)]
-    assert list(Tables().below(str(tmp_path / "absent"))) == []
+    assert names_below(tmp_path / "root") == []
+    assert names_below(table) == [str(table)]
+    assert names_below(tmp_path / "absent") == []
 
 
 def test_tables_below_a_root_are_loaded_as_by_their_names(directory, tmp_path):
     directory("iceberg")
     (tmp_path / "delta/_delta_log").mkdir(parents=True)
-    loaded = {name: type(load()) for name, load in Tables().tables_below(str(tmp_path))}
+    loaded = {each.name: type(each.load()) for each in Tables().tables_below(str(tmp_path))}
     assert loaded == {name: type(Tables().load(name)) for name in loaded}
     assert {kind.__name__ for kind in loaded.values()} == {"IcebergDirectory", "DeltaDirectory"}
+
+
+def test_directory_that_cannot_be_listed_hides_no_table(directory, entry_of, tmp_path, locked, caplog):
+    """It has its error, as does a table whose metadata cannot be listed."""
+    table = directory("z/t", entry_of(10, {1: 3}))
+    locked(tmp_path / "lost+found")
+    locked(directory("hidden").root / "metadata")
+    found = {each.name: each for each in Tables().tables_below(str(tmp_path))}
+    errors = {name: str(each.error) for name, each in found.items() if each.error is not None}
+    assert sorted(found) == [str(tmp_path / name) for name in ("hidden", "lost+found", "z/t")]
+    assert errors == {
+        str(tmp_path / "hidden"): f"{tmp_path}/hidden/metadata: Permission denied",
+        str(tmp_path / "lost+found"): f"{tmp_path}/lost+found: Permission denied",
+    }
+    with pytest.raises(StorageError, match="Permission denied"):
+        found[str(tmp_path / "lost+found")].load()
+    assert list(Lookup().table_names(roots=[str(tmp_path)])) == [str(table)]
+    assert f"skipped tables: {tmp_path}/lost+found: Permission denied" in caplog.messages
+
+
+def test_search_ends_if_the_root_cannot_be_listed_any_more(tmp_path, monkeypatch):
+    """Each of many directories of a store that is down would take its time."""
+    asked = []
+
+    def directories(self, uri):
+        asked.append(uri)
+        if len(asked) > 1:
+            raise StorageError(f"{uri}: no answer")
+        return ["a", "b", "c"]
+
+    monkeypatch.setattr(LocalStore, "directories", directories)
+    with pytest.raises(StorageError, match=f"{tmp_path}: no answer"):
+        list(Tables().tables_below(str(tmp_path)))
+    assert asked == [str(tmp_path), f"{tmp_path}/a", str(tmp_path)]
 
 
 def test_listing_opens_tables_only_as_they_are_requested(directory, entry_of, tmp_path, opened):

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from deltalake import write_deltalake
 from pyiceberg.catalog import load_catalog
 
+from puffin.errors import StorageError
+from puffin.load import Tables
 from puffin.lookup.places import Place
 from puffin.lookup.status import status
 from stats_jobs import analyze
@@ -46,6 +49,33 @@ def test_status_is_that_of_the_command(tmp_path: Path, client_of: Callable[..., 
     shutil.rmtree(tmp_path / "root/broken")
     analyze(str(tmp_path / "root/bare"))
     assert [each["health"] for each in tables()] == [100, 100]
+
+
+def test_what_cannot_be_listed_is_told_beside_the_tables(
+    tmp_path: Path, client_of: Callable[..., Any], locked: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A directory below a root, a whole root, and a namespace."""
+    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/wh"}
+    load_catalog("prod", **properties).create_namespace("db")
+    write_deltalake(str(tmp_path / "one/z"), pa.table({"k": [1, 2, 3]}))
+    analyze(str(tmp_path / "one/z"))
+    directory, root = locked(tmp_path / "one/lost+found"), locked(tmp_path / "two")
+    client = client_of(tmp_path / "one", root, catalog="prod", catalog_properties=properties)
+
+    def refuse(*_: object) -> list[str]:
+        raise StorageError("not for you")
+
+    monkeypatch.setattr(Tables, "of_namespace", refuse)
+    first, *errors, last = client.get("/v1/status").json()["tables"]
+    assert [(each["table"], each["error"]) for each in (first, *errors)] == [
+        (str(directory), f"{directory}: Permission denied"),
+        (str(root), f"{root}: Permission denied"),
+        ("db", "not for you"),
+    ]
+    assert (last["table"], last["health"]) == (str(tmp_path / "one/z"), 100)
+    listed = client.get("/v1/tables").json()
+    assert [each["table"] for each in listed["tables"]] == [str(tmp_path / "one/z")]
+    assert listed["unreadable"] == [str(directory), str(root), "db"]
 
 
 def test_status_has_the_tables_of_the_catalog(tmp_path: Path, client_of: Callable[..., Any]) -> None:

@@ -209,7 +209,7 @@ def test_commands_and_server_find_tables_and_files_on_s3(directory, s3, place):
     assert [blob["sketch"]["estimate"] for blob in dumped["blobs"][:4]] == [1000, 500, 250, 125]
     assert [column["ndv"] for column in puffin_says("ndv", directory.location)["columns"]] == [1000, 500, 250, 125]
 
-    assert list(Tables().below(f"s3://{place}")) == [directory.location]
+    assert [each.name for each in Tables().tables_below(f"s3://{place}")] == [directory.location]
 
     async def ask() -> tuple[httpx.Response, ...]:
         application = httpx.ASGITransport(app=create_app(Settings(roots=[f"s3://{place}"])))
