@@ -1,5 +1,5 @@
 """
-Namespaces and tables as the REST protocol names them, and the tables of a lookup that they mean.
+Namespaces and tables as the REST protocol names them, and the Iceberg tables of a lookup that they mean.
 
 A catalog's tables keep their names. A directory below a root is a table of the namespace that its parent directories
 name: ``sales/orders`` below a root is the table ``orders`` of ``sales``. A directory right below a root belongs to the
@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from puffin.errors import TableNotFound
 from puffin.lookup import Lookup
+from puffin.lookup.listing import names_of
 from puffin.rest_catalog.errors import NamespaceNotFound
 from puffin.storage import join
 
@@ -53,7 +54,7 @@ def levels_of(namespace: str) -> Levels:
 
 
 class Names:
-    """The names of all tables that a lookup serves below some roots and in its catalog."""
+    """The names of all Iceberg tables that a lookup serves below some roots and in its catalog."""
 
     def __init__(self, lookup: Lookup, roots: Sequence[str], *, has_catalog: bool) -> None:
         self._lookup = lookup
@@ -72,7 +73,7 @@ class Names:
                 yield root
 
     def namespaces(self, parent: Levels = ()) -> list[Levels]:
-        """The namespaces right below one, or at the top, sorted; raises what `Lookup.table_names` raises."""
+        """The namespaces right below one, or at the top, sorted; raises what `Lookup.listed` raises."""
         depth = len(parent)
         known = (*self._of_catalog(), *(table.namespace for table in self._below_roots()))
         return sorted({each[: depth + 1] for each in known if len(each) > depth and each[:depth] == parent})
@@ -100,7 +101,8 @@ class Names:
 
     def _below_roots(self) -> Iterator[TableName]:
         for root in self._roots:
-            for location in self._lookup.table_names((), roots=[root]):
+            listed = self._lookup.listed((), roots=[root])
+            for location in names_of(each for each in listed if each.format != "delta"):
                 inside = [part for part in location.removeprefix(root).split("/") if part]
                 if not inside:
                     yield TableName((_last(_parent(root)),), _last(root))

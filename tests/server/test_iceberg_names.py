@@ -134,8 +134,12 @@ def test_first_root_counts_where_two_have_a_table_of_one_name(tmp_path: Path, fa
 
 
 def test_delta_table_is_no_table_of_the_face(tmp_path: Path, face_of: Callable[..., Face]) -> None:
-    write_deltalake(tmp_path / "db" / "d", pa.table({"a": [1]}))
+    """It is not listed either, nor is a namespace that has no other table."""
+    for name in ("db/d", "delta/d"):
+        write_deltalake(tmp_path / name, pa.table({"a": [1]}))
+    table_of_files(tmp_path / "db" / "t", "f")
     face = face_of(tmp_path)
+    assert (namespaces_in(face), names_in(face, "db")) == ([["db"]], ["t"])
     for answer in (face.load("db", "d"), face.plan("db", "d"), face.send("HEAD", table_path("db", "d"))):
         assert answer.status_code == 404
     assert problem_of(face.load("db", "d")) == NO_TABLE
