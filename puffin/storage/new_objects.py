@@ -48,7 +48,8 @@ def store_of_new_objects(filesystem: FileSystem, uri: str, path: str) -> tuple[_
     maker = _MAKERS.get(filesystem.type_name)
     if maker is None:
         raise UnsupportedError(
-            f"{uri}: a commit needs a store with conditional puts, and {filesystem.type_name} has none: use --no-commit"
+            f"{uri}: a commit needs a store with conditional puts, and {filesystem.type_name} has none: "
+            "use a catalog, or puffin analyze --no-commit"
         )
     try:
         import obstore.store  # noqa: F401 - only to check that it is installed
@@ -86,7 +87,7 @@ def _probe(filesystem: FileSystem, store: _ObjectStore, uri: str, bucket: str, k
             filesystem.delete_file(f"{bucket}/{probe}")
     raise UnsupportedError(
         f"{uri}: the server ignores If-None-Match and overwrites objects, so commits of others would be lost: "
-        "use --no-commit, or a catalog"
+        "use a catalog, or puffin analyze --no-commit"
     )
 
 

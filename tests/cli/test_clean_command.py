@@ -118,6 +118,16 @@ def test_table_that_cannot_be_cleaned_fails_with_one_line(puffin, table, name, c
     assert run.stderr.startswith("puffin: ")
 
 
+def test_advice_names_the_command_that_has_the_option(puffin, table):
+    """``clean`` has no ``--no-commit``, and a policy has no ``--catalog``."""
+    metadata = table / "metadata"
+    (metadata / "v1.metadata.json").rename(metadata / "00001-x.metadata.json")
+    run = puffin("clean", table)
+    assert (run.code, run.stdout, run.stderr.count("\n")) == (1, b"", 1)
+    assert "name the table in that catalog (--catalog, or catalogs of a policy); " in run.stderr
+    assert run.stderr.count("--no-commit") == run.stderr.count("puffin analyze --no-commit") == 1
+
+
 def test_clean_takes_catalog_table_names_like_other_commands(puffin, table, temporary, tmp_path):
     from pyiceberg.catalog.sql import SqlCatalog
 

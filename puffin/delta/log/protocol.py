@@ -56,7 +56,9 @@ def check_writable(protocol: Protocol, configuration: Mapping[str, str], where: 
     """
     reason = _why_not_writable(protocol, configuration)
     if reason is not None:
-        raise UnsupportedTableError(f"{where}: {reason}: leave commits to its own writers, or use --no-commit")
+        raise UnsupportedTableError(
+            f"{where}: {reason}: leave commits to its own writers, or use puffin analyze --no-commit"
+        )
 
 
 def has_feature(protocol: Protocol, name: str) -> bool:

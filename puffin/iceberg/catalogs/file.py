@@ -28,7 +28,8 @@ class IcebergMetadataFile(IcebergTableInFiles):
     def check_committable(self, state: TableState) -> NoReturn:  # noqa: ARG002 - every state is refused
         """Raise UsageError: a metadata file is one version, and only a named table can get a next one."""
         raise UsageError(
-            f"{self.name}: a metadata file cannot be committed to: name the table, or analyze it with --no-commit"
+            f"{self.name}: a metadata file cannot be committed to: name the table; without a commit, only "
+            "puffin analyze --no-commit works on it"
         )
 
     def _follow(self, base: TableState, change: Callable[[TableState], NextVersion]) -> NoReturn:  # noqa: ARG002

@@ -297,7 +297,7 @@ def test_deleted_version_gets_no_statistics(table, draft_of):
 def test_table_that_cannot_be_committed_to_is_refused_before_reading(table):
     table.commit(table.protocol(1, 7, writerFeatures=["mindReading"]))
     (table.path / "part-1.parquet").unlink()
-    with pytest.raises(UnsupportedTableError, match=r"mindReading: .* use --no-commit"):
+    with pytest.raises(UnsupportedTableError, match=r"mindReading: .* use puffin analyze --no-commit"):
         analyze(str(table.path))
     assert not (table.log / "_puffin_sidecar").exists()
 
