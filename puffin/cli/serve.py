@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from puffin.policy.model import Policy
 
 _MIB = 1024**2
-
-_log = logging.getLogger(__name__)
 
 
 @click.command(name="serve")
@@ -107,6 +104,8 @@ def command(
 
     Only tables of --allow-root and --catalog are served. SIGTERM or Ctrl+C finishes running requests, then stops.
     """
+    if not (roots or catalog is not None or policy_file is not None):
+        raise click.UsageError("expected --allow-root, --catalog or --policy: nothing else is served")
     from puffin.server.settings import Limits, Settings, read_token
 
     pilot = None
@@ -114,8 +113,6 @@ def command(
         pilot = _autopilot(policy_file, ctx.find_root().obj)
         if not (roots or catalog is not None):
             roots, catalog, catalog_properties = _covered(pilot.policy)
-    if not (roots or catalog is not None or pilot is not None):
-        _log.warning("nothing is served without --allow-root or --catalog")
     settings = Settings(
         roots=roots,
         catalog=catalog,

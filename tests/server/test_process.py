@@ -84,14 +84,26 @@ def test_startup_failure_is_one_line(
     """In this process, where the server would not serve even if it started."""
     monkeypatch.setattr("puffin.server.process.run", lambda *_: None)
     with pytest.raises(SystemExit) as end:
-        main(["serve", "--port", "0", *arguments])
+        main(["serve", "--port", "0", "--allow-root", "/", *arguments])
     assert end.value.code == code
     assert told in capsys.readouterr().err.splitlines()[-1]
 
 
+@pytest.mark.parametrize("arguments", [[], ["--iceberg"], ["--catalog-property", "a=b"]])
+def test_server_of_nothing_does_not_start(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    """It would refuse whatever it is asked for."""
+    monkeypatch.setattr("puffin.server.process.run", lambda *_: None)
+    with pytest.raises(SystemExit) as end:
+        main(["serve", "--port", "0", *arguments])
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert (end.value.code, "expected --allow-root, --catalog or --policy" in told) == (2, True)
+
+
 def test_occupied_port_is_one_line_and_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SystemExit) as end:
-        main(["serve", "--port", str(taken.getsockname()[1])])
+        main(["serve", "--port", str(taken.getsockname()[1]), "--allow-root", "/"])
     assert (end.value.code, len(capsys.readouterr().err.splitlines())) == (1, 1)
 
 
@@ -111,7 +123,7 @@ def test_command_line_can_allow_a_host_name(monkeypatch: pytest.MonkeyPatch) -> 
     apps: list[Any] = []
     monkeypatch.setattr("puffin.server.process.run", lambda app, *_: apps.append(app))
     with pytest.raises(SystemExit):
-        main(["serve", "--port", "0", "--allow-host", "planner.internal"])
+        main(["serve", "--port", "0", "--allow-root", "/", "--allow-host", "planner.internal"])
 
     async def status(name: str) -> int:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app=apps[0])) as client:
