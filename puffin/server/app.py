@@ -20,7 +20,7 @@ from starlette.routing import Route
 from puffin.lookup import Question
 from puffin.server import answers, documents, metrics, openapi, page
 from puffin.server.encoded import Encoded, encode
-from puffin.server.entrance import HEALTH, PLAN, READY, STATS, App, Entrance
+from puffin.server.entrance import HEALTH, ICEBERG, PLAN, READY, STATS, App, Entrance
 from puffin.server.hosts import Hosts
 from puffin.server.problems import Problem
 from puffin.server.service import Asked, Service
@@ -58,8 +58,10 @@ def create_app(settings: Settings, hosts: Hosts | None = None) -> App:
     entrance.routes = frozenset(methods)
 
     async def refuse(request: Request, error: Exception) -> Response:
-        path = getattr(request.scope.get("route"), "path", request.scope["path"])
-        raise _problem_of(error, methods.get(str(path), ())) from error
+        path = str(getattr(request.scope.get("route"), "path", request.scope["path"]))
+        if not settings.iceberg and path.startswith(ICEBERG):
+            raise Problem(404, "not-found", "no REST catalog is served here: start the server with --iceberg")
+        raise _problem_of(error, methods.get(path, ())) from error
 
     for error in (RequestValidationError, HTTPException):
         app.add_exception_handler(error, refuse)

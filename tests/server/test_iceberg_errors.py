@@ -92,7 +92,10 @@ def test_paths_outside_of_the_version_are_errors_of_the_protocol(lasting_face: F
 
 
 def test_face_is_there_only_if_asked_for(tmp_path: Path, client_of: Callable[..., Any]) -> None:
-    assert client_of(tmp_path).get("/iceberg/v1/config").status_code == 404
+    answer = client_of(tmp_path).get("/iceberg/v1/config")
+    assert problem_of(answer) == (404, "NotFoundException")
+    assert "start the server with --iceberg" in answer.json()["error"]["message"]
+    assert "--iceberg" not in client_of(tmp_path).get("/nope").text
 
 
 @pytest.mark.parametrize(
