@@ -24,7 +24,7 @@ def command(*, files: tuple[str, ...], json_output: bool) -> None:
     Check Puffin files: every structural rule, every blob decompressed and decoded.
 
     FILE is a local path, a URI, or - for standard input. One bad file or blob does not hide the others; the exit
-    code is 1 if any is invalid.
+    code is 1 if any is invalid or cannot be read.
     """
     from puffin.inspection import verify
 
@@ -36,11 +36,15 @@ def command(*, files: tuple[str, ...], json_output: bool) -> None:
             print_lines(_lines(verdict))
     if json_output:
         print_json({"files": [verdict.to_json() for verdict in verdicts]})
-    if invalid := sum(not verdict.valid for verdict in verdicts):
-        raise PuffinError(f"{invalid} of {len(files)} files invalid")
+    unread = sum(not verdict.was_read for verdict in verdicts)
+    invalid = sum(not verdict.valid for verdict in verdicts) - unread
+    if invalid:
+        raise PuffinError(f"{invalid} of {len(files)} files invalid{f', {unread} not read' if unread else ''}")
+    if unread:
+        raise PuffinError(f"{unread} of {len(files)} files not read")
 
 
 def _lines(verdict: Verdict) -> Iterator[str]:
-    yield f"{verdict.path}: {'ok' if verdict.valid else 'INVALID'}"
+    yield f"{verdict.path}: {'ok' if verdict.valid else 'INVALID' if verdict.was_read else 'NOT READ'}"
     for error in verdict.errors:
         yield f"  {error}"

@@ -11,7 +11,7 @@ import reprlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from puffin.errors import CorruptError, PuffinError, UnsupportedError
+from puffin.errors import CorruptError, PuffinError, UnsupportedCodecError, UnsupportedError
 from puffin.format import DELETION_VECTOR_V1, THETA_V1, BlobMetadata, PuffinReader
 from puffin.inspection.contents import SUMMARIES, DeletionVectorSummary, SketchSummary, Summary
 from puffin.inspection.describe import open_puffin
@@ -20,10 +20,16 @@ _BOUNDS = "puffin-sidecar.bounds"  # present if the writer also counted values
 
 
 class Verdict(NamedTuple):
-    """The errors of the file at ``path``, one line for each broken rule."""
+    """
+    The errors of the file at ``path``, one line for each broken rule.
+
+    If the file could not be read, and so nobody knows whether it is valid, ``errors`` says why, and ``was_read`` is
+    False.
+    """
 
     path: str
     errors: tuple[str, ...]
+    was_read: bool = True
 
     @property
     def valid(self) -> bool:
@@ -35,17 +41,16 @@ class Verdict(NamedTuple):
 
 def verify(path: str) -> Verdict:
     """Decompress and decode every blob of a file, named as for `describe`; a missing file gets a verdict too."""
-    return Verdict(path, tuple(_file_errors(path)))
-
-
-def _file_errors(path: str) -> Iterator[str]:
+    errors: list[str] = []
     try:
         with open_puffin(path) as reader:
             for index, blob in enumerate(reader.file_metadata.blobs):
-                for error in _blob_errors(reader, blob):
-                    yield f"blob {index}: {error}"
-    except PuffinError as exc:
-        yield str(exc)
+                errors += (f"blob {index}: {error}" for error in _blob_errors(reader, blob))
+    except (CorruptError, UnsupportedCodecError) as exc:
+        errors.append(str(exc))
+    except PuffinError as exc:  # of the store, or there is none of this kind
+        return Verdict(path, (*errors, str(exc)), was_read=bool(errors))
+    return Verdict(path, tuple(errors))
 
 
 def _blob_errors(reader: PuffinReader, blob: BlobMetadata) -> Iterator[str]:

@@ -6,6 +6,9 @@ import sys
 import fsspec
 import pytest
 
+from puffin.errors import StorageError
+from puffin.storage import LocalStore
+
 THETA = "apache-datasketches-theta-v1"
 VECTOR = "deletion-vector-v1"
 
@@ -60,7 +63,25 @@ def test_every_file_is_reported(puffin, sound_file, bad_blobs_file, tmp_path):
     assert [entry["path"] for entry in entries] == [str(file) for file in files]
     assert [entry["valid"] for entry in entries] == [False, True, False, False, True]
     assert "no such file" in entries[0]["errors"][0]
-    assert (run.code, run.stderr) == (1, "puffin: 3 of 5 files invalid\n")
+    assert (run.code, run.stderr) == (1, "puffin: 1 of 5 files invalid, 2 not read\n")
+
+
+def test_file_that_cannot_be_read_is_not_called_invalid(puffin, sound_file, tmp_path, monkeypatch):
+    """Missing, a directory, a pattern that matched nothing, not permitted, a store that is not there."""
+    closed = tmp_path / "closed"
+
+    def refuse(self, uri):
+        if uri == str(closed):
+            raise StorageError(f"{uri}: Permission denied")
+        return open_source(self, uri)
+
+    open_source = LocalStore.open_source
+    monkeypatch.setattr(LocalStore, "open_source", refuse)
+    files = [tmp_path / "missing", tmp_path, tmp_path / "*.stats", closed, "nostore://bucket/x"]
+    run = puffin("verify", *files, sound_file)
+    states = [line for line in run.text.splitlines() if not line.startswith("  ")]
+    assert states == [*(f"{file}: NOT READ" for file in files), f"{sound_file}: ok"]
+    assert (run.code, run.stderr) == (1, "puffin: 5 of 6 files not read\n")
 
 
 def test_text_has_a_line_for_each_file_and_indented_errors(puffin, sound_file, tmp_path):
@@ -165,4 +186,4 @@ def test_verify_runs_as_a_module_and_sets_the_exit_code(sound_file, tmp_path):
     command = [sys.executable, "-m", "puffin", "verify"]
     assert subprocess.run([*command, sound_file], capture_output=True).returncode == 0
     run = subprocess.run([*command, sound_file, tmp_path], capture_output=True, text=True)
-    assert (run.returncode, run.stderr) == (1, "puffin: 1 of 2 files invalid\n")
+    assert (run.returncode, run.stderr) == (1, "puffin: 1 of 2 files not read\n")
