@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from puffin.cli.logs import JSON
 from puffin.cli.many_tables import TableOptions
 from puffin.cli.options import print_failure
 from puffin.cli.render import aligned, human_bytes, print_json, print_lines, print_result
-from puffin.errors import PuffinError
+from puffin.errors import PuffinError, line_about
 
 if TYPE_CHECKING:
     from puffin.lookup.index_advice import IndexAdvice
@@ -36,7 +37,9 @@ def print_advice(ctx: click.Context, chosen: TableOptions, columns: Sequence[str
             document, lines = advice.to_json(), _lines(advice)
         except PuffinError as exc:
             failed += 1
-            document, lines = {"table": name, "error": str(exc)}, [f"{name}: {exc}"]
+            document, lines = {"table": name, "error": str(exc)}, [line_about(name, exc)]
+            if settings.get("log-format") == JSON:
+                print_failure(str(exc), {**settings, "table": name}, exc)
         documents.append(document)
         if not chosen.json_output:
             print_lines(lines)

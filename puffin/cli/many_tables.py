@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import click
 
-from puffin.cli.logs import JSON, about, failure
+from puffin.cli.logs import JSON, about
 from puffin.cli.options import (
     as_json,
     by_name,
@@ -35,7 +35,7 @@ from puffin.cli.options import (
 )
 from puffin.cli.render import JsonList, console, print_lines, print_result
 from puffin.cli.summary import JobReport, RunSummary
-from puffin.errors import PuffinError
+from puffin.errors import PuffinError, line_about
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -255,9 +255,9 @@ def run_job(ctx: click.Context, chosen: TableOptions, job: Job[_Report]) -> None
                 if documents is not None:
                     documents.add(_document(name, answer))
                 else:
-                    shown.say([f"{name}: {answer}"] if isinstance(answer, PuffinError) else job.text(name, answer))
-                if settings.get("debug") and isinstance(answer, PuffinError):
-                    _show_traceback(name, answer, as_text=as_text)
+                    shown.say([line_about(name, answer)] if isinstance(answer, PuffinError) else job.text(name, answer))
+                if isinstance(answer, PuffinError):
+                    _tell_stderr(name, answer, settings)
         failed = endings[_FAILED]
         if documents is not None:
             documents.print()
@@ -275,7 +275,7 @@ def _record(run: RunSummary, name: str, answer: _Report | BaseException, job: Jo
     run.add(name, answer)
     with about(name):
         if isinstance(answer, BaseException):
-            _log.error("%s: %s", name, answer, extra={"error": type(answer).__name__})
+            _log.error("%s", line_about(name, answer), extra={"error": type(answer).__name__})
         else:
             _log.info("%s: %s, %d rows read", name, job.ending(answer), answer.rows_read)
 
@@ -293,11 +293,14 @@ def _document(name: str, answer: JobReport | PuffinError) -> dict[str, Any]:
     return {"table": name, "error": str(answer)} if isinstance(answer, PuffinError) else answer.to_json()
 
 
-def _show_traceback(name: str, exc: PuffinError, *, as_text: bool) -> None:
-    if as_text:
-        traceback.print_exception(exc)
-    else:
-        click.echo(failure(str(exc), exc, table=name, debug=True), err=True)
+def _tell_stderr(name: str, exc: PuffinError, settings: Mapping[str, Any]) -> None:
+    """Tell of one table of several that failed. A person reads of it on stdout, a program in a line of stderr."""
+    debug = bool(settings.get("debug"))
+    if settings.get("log-format") != JSON:
+        if debug:
+            traceback.print_exception(exc)
+    elif debug or not settings.get("verbose"):  # the log has the line, but for the traceback
+        print_failure(str(exc), {**settings, "table": name}, exc)
 
 
 class Screen:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from puffin.errors import PuffinError
+from puffin.errors import PuffinError, line_about
 from puffin.index.coverage import indexed_columns, lacking_files
 from puffin.index.manifest import IndexManifest
 from puffin.index.sizes import DEFAULT_FPP
@@ -80,7 +80,7 @@ def status_of(name: str, opened: Callable[[], TableSnapshot]) -> TableStatus:
     try:
         return table_status(name, opened())
     except PuffinError as exc:
-        _log.info("%s: %s", name, exc)
+        _log.info("%s", line_about(name, exc))
         return TableStatus.of_error(name, exc)
 
 

@@ -97,6 +97,28 @@ def test_json_log_lines_name_their_table(analyze, orders, tmp_path, monkeypatch)
     assert (failure["message"], failure.get("table")) == ("2 of 2 tables failed", None)
 
 
+@pytest.mark.parametrize("options", [(), ("--json",), ("--debug",), ("--verbose", "--debug")])
+@pytest.mark.parametrize("command", [("analyze",), ("index", "--columns", "a"), ("index", "--advise")])
+def test_each_failed_table_of_several_is_one_json_line(puffin, orders, tmp_path, command, options):
+    none = str(tmp_path / "none")
+    run = puffin(*command, none, orders, "--log-format", "json", *options)
+    told = [line for line in lines(run.stderr) if line["logger"] == "puffin"]
+    assert [(line["message"], line.get("table"), line.get("error")) for line in told] == [
+        (f"{none}: no such file or directory", none, "TableNotFound"),
+        ("1 of 2 tables failed", None, None),
+    ]
+    assert ("traceback" in told[0]) == ("--debug" in options)
+
+
+def test_line_of_a_failed_table_has_its_name_once(puffin, orders, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    run = puffin("analyze", "country", orders, "--verbose")
+    said = "country: no such file or directory"
+    assert run.text.startswith(f"{said}\n")
+    assert f" ERROR puffin.cli.many_tables: {said}\n" in run.stderr
+    assert puffin("index", "country", orders, "--advise").text.startswith(f"{said}\n")
+
+
 def test_finished_run_is_logged(analyze, orders):
     run = analyze(orders, "--verbose", "--log-format", "json")
     assert run.code == 0
