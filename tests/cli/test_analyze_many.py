@@ -43,6 +43,7 @@ def current_table(tmp_path, table_document):
             "file-footer-size-in-bytes": 100,
             "blob-metadata": blobs,
         }
+        (tmp_path / f"{name}.stats").write_bytes(bytes(200))  # of which nothing but the size is looked at
         document = table_document(root, statistics=[entry])
         (root / "metadata" / "v1.metadata.json").write_text(json.dumps(document))
         (root / "_puffin_sidecar").mkdir()
