@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
+from puffin.autopilot.broken import BrokenTables
 from puffin.autopilot.claims import Claims
 from puffin.autopilot.counts import Counts
 from puffin.autopilot.decide import BROKEN, DUE, NEVER, Past, Verdict, decide, judge, spread, within
@@ -77,6 +78,7 @@ class Autopilot:
         self._ended: dict[str, float] = {}
         self._running: set[str] = set()
         self._last: Mapping[str, tuple[str, str]] = {}
+        self._broken = BrokenTables()
 
     def look(self) -> list[Verdict]:
         """Look at all tables and decide: the due ones first, in their order."""
@@ -113,6 +115,7 @@ class Autopilot:
                 began = time.monotonic()
                 try:
                     verdicts = self.look()
+                    self._broken.log(verdicts)
                 except Exception:
                     if once:
                         raise
@@ -257,7 +260,9 @@ class Autopilot:
         self.counts.add(event)
         self._count_budget()
         level = logging.ERROR if event.outcome == FAILED else logging.INFO
-        _log.log(level, "%s: %s %s: %s", event.table, event.action, event.outcome, event.error or event.reason)
+        about = {"table": event.table, "is_told": self._listener is not None}
+        said = event.error or event.reason
+        _log.log(level, "%s: %s %s: %s", event.table, event.action, event.outcome, said, extra=about)
         if event.outcome != SKIPPED:
             publish(event, self.policy)
         if self._listener is not None:

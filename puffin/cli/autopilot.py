@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from puffin.cli.logs import errors_shown
 from puffin.cli.options import as_json, diagnostics, log_format, of_remote, print_failure
 from puffin.cli.render import aligned, human_bytes, print_json, print_lines
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from puffin.autopilot.pilot import Autopilot
 
 _GRACE = 8.0  # seconds that runs have to end after a signal
+_MOST_REASONS = 3  # of broken tables, in the line of a failure
 _GRACE_BESIDE = 1.5  # after the server has ended, which takes up to eight
 
 
@@ -84,7 +86,9 @@ def command(
         verdicts = pilot.look()
         _print_plan(pilot, verdicts, as_json=json_output)
     else:
-        verdicts = until_stopped(pilot, lambda: pilot.run(once=once))
+        is_one_line = once and settings.get("log-format") != "json"  # what is broken stands in it
+        with contextlib.nullcontext() if is_one_line else errors_shown("puffin.autopilot", settings):
+            verdicts = until_stopped(pilot, lambda: pilot.run(once=once))
     if json_output and not dry_run:
         print_json({**_document(pilot, verdicts), "runs": [event.to_json() for event in events]})
     if once or dry_run:
@@ -174,11 +178,22 @@ class _Outcome:
 
 def _end(ctx: click.Context, verdicts: Sequence[Verdict], events: Sequence[Event], settings: Any) -> None:
     """Fail if a table could not be read, or its run failed."""
-    broken = {each.table.key for each in verdicts if each.state == "broken"}
+    broken = {each.table.key: each for each in verdicts if each.state == "broken"}
     failed = len(broken) + sum(event.outcome == "failed" for event in events)
     if failed:
-        print_failure(f"{failed} of {len(verdicts)} tables failed", settings)
+        # A dry run shows reasons on stdout, and JSON has a line for each.
+        is_bare = ctx.params["dry_run"] or settings.get("log-format") == "json" or not broken
+        why = "" if is_bare else _why([*broken.values()])
+        print_failure(f"{failed} of {len(verdicts)} tables failed{why}", settings)
         ctx.exit(1)
+
+
+def _why(broken: Sequence[Verdict]) -> str:
+    from puffin.autopilot.broken import why_broken
+
+    more = len(broken) - _MOST_REASONS
+    reasons = [*map(why_broken, broken[:_MOST_REASONS]), *([f"and {more} more, see --dry-run"] if more > 0 else [])]
+    return f": {'; '.join(reasons)}"
 
 
 def _document(pilot: Autopilot, verdicts: Sequence[Verdict]) -> dict[str, Any]:

@@ -14,8 +14,9 @@ import logging
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
+from typing import Any
 
 JSON = "json"
 
@@ -40,6 +41,40 @@ def log_to_stderr(log_format: str) -> None:
     logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)
 
 
+@contextlib.contextmanager
+def errors_shown(logger: str, settings: Mapping[str, Any]) -> Iterator[None]:
+    """
+    Show errors that one of our loggers logs in the block on stderr, in the format of ``settings``.
+
+    For commands that go on after an error. ``--verbose`` shows them anyway; of errors that stdout tells people already,
+    text has none.
+    """
+    if settings.get("verbose"):
+        yield
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setLevel(logging.ERROR)
+    if settings.get("log-format") == JSON:
+        handler.setFormatter(JsonFormatter())
+    else:
+        handler.setFormatter(_LineFormatter())
+        handler.addFilter(lambda record: not getattr(record, "is_told", False))
+    logging.getLogger(logger).addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger(logger).removeHandler(handler)
+
+
+class _LineFormatter(logging.Formatter):
+    """Formats log records as failures of a command, without tracebacks."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        raised = record.exc_info[1] if record.exc_info else None
+        text = record.getMessage() if raised is None else f"{record.getMessage()}: {raised!r}"
+        return f"puffin: {' '.join(text.split())}"
+
+
 class JsonFormatter(logging.Formatter):
     """Formats log records with `json_line`; adds table, class of error and traceback if there are any."""
 
@@ -51,7 +86,7 @@ class JsonFormatter(logging.Formatter):
             level=record.levelname,
             logger=record.name,
             seconds=record.created,
-            table=_table.get(),
+            table=getattr(record, "table", None) or _table.get(),
             error=error,
             traceback=None if raised is None else "".join(traceback.format_exception(raised)),
         )

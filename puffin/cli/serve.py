@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from puffin.cli.logs import errors_shown
 from puffin.cli.options import catalog_property, diagnostics, log_format
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def command(
         return
     from puffin.cli.autopilot import beside
 
-    with beside(pilot) as start:
+    with errors_shown("puffin.autopilot", ctx.find_root().obj), beside(pilot) as start:
 
         def begin(address: str, bound: int) -> None:
             announce(address, bound)

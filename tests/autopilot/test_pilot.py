@@ -13,10 +13,14 @@ from typing import Any
 import pytest
 
 from puffin.autopilot import pilot as pilot_module
-from puffin.autopilot.decide import BROKEN, DUE, FRESH, HELD
+from puffin.autopilot.broken import BrokenTables
+from puffin.autopilot.decide import BROKEN, DUE, FRESH, HELD, Verdict
 from puffin.autopilot.events import DONE, FAILED, SKIPPED, Event
+from puffin.autopilot.look import CoveredTable, SeenTable
 from puffin.autopilot.pilot import Autopilot
 from puffin.load import load_table
+from puffin.lookup.health import TableStatus
+from puffin.lookup.places import FoundTable
 from puffin.lookup.planner import ndv
 from puffin.lookup.status import table_status
 from stats_jobs import Options, analyze
@@ -244,6 +248,49 @@ def test_catalog_that_is_down_is_shown_and_the_others_go_on(lake: Path, pilot_of
     assert {Path(event.table).name for event in events} == {"a", "b", "c"}
     (broken,) = [each for each in verdicts if each.state == BROKEN]
     assert broken.table.key == "gone:gone"
+
+
+def test_broken_table_is_logged_when_it_breaks_and_when_the_reason_changes(
+    lake: Path, pilot_of: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    log = lake / "b/_delta_log/00000000000000000000.json"
+    sound = log.read_text()
+    pilot = pilot_of()
+
+    def logged() -> list[str]:
+        caplog.clear()
+        pilot.run(once=True)
+        return [record.getMessage() for record in caplog.records if record.name == "puffin.autopilot.broken"]
+
+    assert logged() == []
+    log.write_text("{")
+    (first,) = logged()
+    assert first.startswith(f"{lake}/b")
+    assert logged() == []
+    log.write_text("[]")
+    (second,) = logged()
+    assert second != first
+    log.write_text(sound)
+    assert logged() == []
+    log.write_text("{")
+    assert logged() == [first]
+
+
+def test_reason_that_names_another_request_is_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    """So libraries tell of each attempt: by the number of a request, or the address of an object."""
+    broken = BrokenTables()
+    found = FoundTable("db.t", "prod", lambda: None)  # type: ignore[arg-type,return-value]
+    for why in (
+        "HTTP 503 (request 4F1A90BC22D1)",
+        "HTTP 503 (request 01D9E3B7A2C4)",
+        "HTTP 401 (request 01D9E3B7A2C4)",
+    ):
+        seen = SeenTable(CoveredTable("prod", found, None), None, TableStatus.of_error("db.t", why))
+        broken.log([Verdict(table=seen, state=BROKEN, why=why)])
+    assert caplog.messages == [
+        "prod: db.t: HTTP 503 (request 4F1A90BC22D1)",
+        "prod: db.t: HTTP 401 (request 01D9E3B7A2C4)",
+    ]
 
 
 def test_directory_that_cannot_be_listed_is_shown_and_the_tables_are_run(

@@ -99,6 +99,60 @@ def test_failed_table_fails_one_run(puffin: Callable[..., Any], policy: Path) ->
     assert f"{policy.parent}/lake/one: statistics failed: " in run.text
 
 
+def test_reasons_of_broken_tables_stand_in_the_line_of_the_failure(puffin: Callable[..., Any], policy: Path) -> None:
+    """The first three; a dry run has them on stdout, all of them."""
+    roots = [str(policy.parent / name) for name in ("a", "b", "c", "d", "e")]
+    policy.write_text(f"roots: [lake, {', '.join(roots[:1])}]\n")
+    run = puffin("autopilot", "--policy", policy, "--once", "--json")
+    assert (run.code, run.stderr) == (1, f"puffin: 1 of 3 tables failed: {roots[0]}: no such directory\n")
+    policy.write_text(f"roots: [{', '.join(roots)}]\n")
+    three = "; ".join(f"{root}: no such directory" for root in roots[:3])
+    run = puffin("autopilot", "--policy", policy, "--once")
+    assert run.stderr == f"puffin: 5 of 5 tables failed: {three}; and 2 more, see --dry-run\n"
+    run = puffin("autopilot", "--policy", policy, "--dry-run")
+    assert (run.stderr, all(f"{root}: no such directory" in run.text for root in roots)) == (
+        "puffin: 5 of 5 tables failed\n",
+        True,
+    )
+
+
+def test_json_has_a_line_for_each_table_that_is_broken_or_failed(puffin: Callable[..., Any], policy: Path) -> None:
+    lake = policy.parent / "lake"
+    for file in (lake / "one").glob("*.parquet"):
+        file.write_bytes(b"PAR1")
+    (lake / "two/_delta_log/00000000000000000000.json").write_text("{")
+    run = puffin("autopilot", "--policy", policy, "--once", "--log-format", "json")
+    two, one, count = map(json.loads, run.stderr.splitlines())
+    assert [line.get("table") for line in (two, one, count)] == [str(lake / "two"), str(lake / "one"), None]
+    assert two["message"].startswith(f"{lake}/two")
+    assert one["message"].startswith(f"{lake}/one: statistics failed: ")
+    assert (count["message"], count["level"]) == ("2 of 2 tables failed", "ERROR")
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_process_says_once_what_is_broken(process: Any, policy: Path, log_format: str) -> None:
+    """A mistyped root or catalog would otherwise be silent forever. A failed run stands on stdout, for people."""
+    for file in (policy.parent / "lake/one").glob("*.parquet"):
+        file.write_bytes(b"PAR1")
+    policy.write_text("roots: [nope, lake]\nlook-every: 1s\n")
+    running = process("--log-format", log_format)
+    told = running.stderr.readline()
+    nope = policy.parent / "nope"
+    if log_format == "text":
+        assert told == f"puffin: {nope}: no such directory\n"
+    else:
+        line = json.loads(told)
+        assert (line["message"], line["table"], line["level"]) == (f"{nope}: no such directory", str(nope), "ERROR")
+    assert any("statistics failed" in running.stdout.readline() for _ in range(2))
+    time.sleep(2.5)  # more looks
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(PATIENCE) == 0
+    rest = running.stderr.read().splitlines()
+    assert [json.loads(line)["table"] for line in rest] == (
+        [] if log_format == "text" else [f"{policy.parent}/lake/one"]
+    )
+
+
 def test_json_needs_an_end(puffin: Callable[..., Any], policy: Path) -> None:
     run = puffin("autopilot", "--policy", policy, "--json")
     assert (run.code, run.stdout) == (2, b"")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -60,6 +61,18 @@ def test_server_serves_what_the_policy_covers(
         main(["serve", "--port", "0", "--policy", str(policy)])
     assert ended.value.code == 2
     assert "has several catalogs, and a server has one: name it with --catalog" in capsys.readouterr().err
+
+
+def test_errors_of_the_autopilot_are_shown(
+    policy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def serve(*_: object) -> None:
+        logging.getLogger("puffin.autopilot.pilot").error("lake/t: statistics failed: why")
+
+    monkeypatch.setattr("puffin.server.process.serve", serve)
+    with pytest.raises(SystemExit):
+        main(["serve", "--policy", str(policy)])
+    assert capsys.readouterr().err == "puffin: lake/t: statistics failed: why\n"
 
 
 def test_every_answer_about_a_table_is_told(tmp_path: Path, client_of: Callable[..., Any]) -> None:

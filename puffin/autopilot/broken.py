@@ -1,0 +1,42 @@
+"""
+Logs what is broken: a table, catalog or root when it first is, and again when the reason is another one.
+
+A look comes every few minutes, so a line for each look would bury the others.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping
+
+from puffin.autopilot.decide import BROKEN, Verdict
+from puffin.errors import line_about
+
+# Numbers of requests, addresses of objects: other ones each time, in errors of libraries.
+_CHANGING = re.compile(r"\b(?=[\w-]*\d)[\w-]{8,}\b")
+
+_log = logging.getLogger(__name__)
+
+
+class BrokenTables:
+    """What the last look has found broken."""
+
+    def __init__(self) -> None:
+        self._known: Mapping[str, str] = {}
+
+    def log(self, verdicts: Iterable[Verdict]) -> None:
+        """Log what is newly broken among the verdicts of a look."""
+        broken = {each.table.key: each for each in verdicts if each.state == BROKEN}
+        reasons = {key: _CHANGING.sub("", verdict.why) for key, verdict in broken.items()}
+        for key, verdict in broken.items():
+            if self._known.get(key) != reasons[key]:
+                _log.error("%s", why_broken(verdict), extra={"table": verdict.table.status.table})
+        self._known = reasons
+
+
+def why_broken(verdict: Verdict) -> str:
+    """One line about a table that is broken, with its name."""
+    catalog, name = verdict.table.table.catalog, verdict.table.status.table
+    line = line_about(name, verdict.why)
+    return line if catalog in (None, name) else f"{catalog}: {line}"
