@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +42,8 @@ class JsonList:
     """
 
     def __init__(self, key: str) -> None:
+        import tempfile  # slow to import, and a dump has no list
+
         self._key = key
         self._waiting = tempfile.TemporaryFile()  # noqa: SIM115 - open until it is printed, or gone with the list
         self._has_items = False
