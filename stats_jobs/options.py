@@ -34,7 +34,8 @@ class Options:
         codec: The compression of sketches: ``"none"``, ``"zstd"`` or ``"lz4"``.
         joint: Sets of columns to keep joint sketches of, each as ``"country+city"``, of 2 to 4 columns.
         partitions: Whether to keep statistics by partition too, and to write a partition statistics file.
-        row_counts: Whether to keep row counts in private state, to subtract deleted rows later.
+        row_counts: Whether to keep row counts in private state, to subtract deleted rows later, and distributions, for
+            estimates. After a run without them only ``"full"`` brings them back.
         no_values: Whether to keep no value of the table, or the columns to keep none of: hashes only, and no bounds.
             Later runs that are not ``"full"`` keep none either.
         no_joint: Whether to drop joint sketches that an earlier run was asked for and this one is not.

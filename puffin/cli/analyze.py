@@ -45,7 +45,12 @@ if TYPE_CHECKING:
     default="none",
     help="Blob compression; sketches hardly shrink, and not every reader knows a codec.",
 )
-@click.option("--no-row-counts", is_flag=True, help="Keep no row counts to subtract deleted rows with.")
+@click.option(
+    "--no-row-counts",
+    is_flag=True,
+    help="Keep neither row counts, which deleted rows are subtracted with, nor distributions, so estimates know "
+    "nothing of the values until a run with --mode full.",
+)
 @click.option("--no-index", is_flag=True, help="Do not catch up the index of a table that has one.")
 @click.option(
     "--keep-entries",

@@ -46,6 +46,22 @@ def test_no_values_keeps_counts_and_no_bounds(puffin, table):
     assert not any(b"Bonn" in each for each in stored)
 
 
+def test_only_a_full_run_brings_back_what_no_row_counts_leaves_out(puffin, table):
+    """The help says so: row counts, and distributions with them."""
+
+    def method():
+        return puffin("estimate", table, "--where", "zip < 2", "--json").document["methods"][0]["method"]
+
+    assert puffin("analyze", table, "--no-row-counts").code == 0
+    assert puffin("analyze", table).code == 0
+    assert method() == "no statistics"
+    assert puffin("analyze", table, "--mode", "full").code == 0
+    assert method() != "no statistics"
+    help_ = " ".join(puffin("analyze", "--help").text.split())
+    assert "--no-row-counts Keep neither row counts, which deleted rows are subtracted with, nor distributions" in help_
+    assert "until a run with --mode full" in help_
+
+
 def test_values_of_one_column_can_be_left_out(table):
     """Of a first run, of current statistics, and for good; a name that no column has is refused."""
     analyze(str(table))
