@@ -62,7 +62,8 @@ class MissingDependencyError(SetupError):
     """The call needs a library of an optional extra that is not installed."""
 
     def __init__(self, library: str, extra: str) -> None:
-        super().__init__(f"{library} is not installed: pip install 'puffin-sidecar[{extra}]'")
+        # No index of packages has puffin-sidecar, so its extras are installed from a checkout.
+        super().__init__(f"{library} is not installed: run pip install '.[{extra}]' in the checkout of puffin-sidecar")
 
 
 class PolicyError(SetupError):

@@ -104,7 +104,8 @@ def test_unknown_scheme_is_unsupported() -> None:
 
 def test_missing_fsspec_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
-    with pytest.raises(MissingDependencyError, match="fsspec is not installed"):
+    advice = r"^fsspec is not installed: run pip install '\.\[iceberg\]' in the checkout of puffin-sidecar$"
+    with pytest.raises(MissingDependencyError, match=advice):
         open_source("memory://a/b")
 
 
