@@ -16,9 +16,9 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from puffin.errors import ColumnNotFound, PuffinError, UsageError
+from puffin.errors import UsageError
 from puffin.iceberg.expression_json import DEEPEST
-from puffin.iceberg.sdk import one_line
+from puffin.iceberg.filter_errors import error_about
 from puffin.iceberg.simple_binding import bound_test, simple_fields
 from puffin.iceberg.simple_filter import Simple, SimpleTest, SimpleTests, read_filter
 from puffin.tables.expression import Constant, Expression, Op, PartitionTest, Predicate, combined
@@ -32,11 +32,6 @@ if TYPE_CHECKING:
 _MOST_DIGITS = 1000  # of numbers in filters
 _LARGEST_FLOAT = 3.4028234663852886e38
 _QUOTED = re.compile("'[^']*'")
-_GRAMMAR = "expected tests such as a = 5, b in ('x', 'y'), c.d is not null or e like 'x%', joined by and, or and not"
-_MOST_SHOWN = 40  # characters
-_UNKNOWN_FIELD = re.compile(r"Could not find field with name (.*), case_sensitive=.*")
-_OTHER_TIME = re.compile(r"(Zone|Missing zone|Invalid timestamp with(?:out)?) .*?: (.*?)(?: \(must be ISO-8601\))?$")
-_OTHER_KIND = re.compile(r"Cannot convert (\w+)Literal into (.*)")
 
 
 def partition_tests(
@@ -46,29 +41,30 @@ def partition_tests(
     Project a row filter onto each partition spec; no partition with a matching row fails.
 
     Raises ColumnNotFound if the schema lacks a column, UsageError if the filter cannot be parsed or its types do not
-    match.
+    match, MissingDependencyError if pyiceberg is not installed.
     """
-    from pyiceberg.expressions.visitors import bind
-
     try:
+        from pyiceberg.expressions.visitors import bind
+
         bound_to, parsed = _optional_schema(schema), _without_not(parse(where))
         for test in _tests(parsed):
             bind(bound_to, _to_scale(test, bound_to), case_sensitive=True)
         expression = _to_scale(_without_beyond(parsed, bound_to), bound_to)
         return {spec_id: _Projection(bound_to, spec).test_of(expression) for spec_id, spec in specs.items()}
     except Exception as exc:  # of pyparsing, or any error about a literal's type
-        raise _error_about(where, exc) from exc
+        raise error_about(where, exc) from exc
 
 
 class FilterParser:
     """
     Parses row filters and binds them to a schema; raises as `partition_tests`.
 
-    Without partition specs, the tests of a simple filter are bound without pyiceberg as far as `bound_test` can.
+    Without partition specs, the tests of a simple filter are bound without pyiceberg as far as `bound_test` can. So
+    such a filter needs no pyiceberg.
     """
 
     def __init__(self, schema: Mapping[str, Any], specs: Mapping[int, Sequence[Mapping[str, Any]]]) -> None:
-        self._binder = Binder(schema, specs)
+        self._new_binder = functools.partial(Binder, schema, specs)
         self._fields = {} if any(specs.values()) else simple_fields(fields_of(schema))
 
     def __call__(self, where: str) -> Expression:
@@ -76,7 +72,11 @@ class FilterParser:
             simple = read_filter(where) if self._fields else None
             return self._binder.bind(_without_not(parse(where))) if simple is None else self._bound(simple)
         except Exception as exc:  # of pyparsing, or any error about a literal's type
-            raise _error_about(where, exc) from exc
+            raise error_about(where, exc) from exc
+
+    @functools.cached_property
+    def _binder(self) -> Binder:
+        return self._new_binder()
 
     def _bound(self, simple: Simple) -> Expression:
         if isinstance(simple, SimpleTests):
@@ -379,21 +379,3 @@ _OPERATORS = {
     "NotStartsWith": Op.NOT_STARTS_WITH,
 }
 _PREDICATES = {op: name for name, op in _OPERATORS.items()}
-
-
-def _error_about(where: str, exc: Exception) -> PuffinError:
-    said = one_line(exc)
-    if (unknown := _UNKNOWN_FIELD.fullmatch(said)) is not None:
-        return ColumnNotFound(f"filter {where!r}: no column {unknown[1]!r}")
-    if type(exc).__name__ == "ParseException":  # pyparsing lists its whole grammar
-        start = getattr(exc, "loc", 0)
-        found = repr(where[start : start + _MOST_SHOWN]) if start < len(where) else "its end"
-        said = f"{_GRAMMAR}; found {found} at character {start + 1}"
-    elif (kinds := _OTHER_KIND.fullmatch(said)) is not None:
-        said = f"expected a literal of type {kinds[2]}, found a {kinds[1].lower()}"
-    elif (time := _OTHER_TIME.match(said)) is not None:
-        zone = "" if time[1] in ("Zone", "Invalid timestamp without") else "+00:00"
-        said = f"expected a timestamp such as '2026-01-31T12:00:00{zone}', found {time[2]!r}"
-    elif isinstance(exc, decimal.InvalidOperation):
-        said = "expected a decimal number"
-    return UsageError(f"filter {where!r}: {said}")

@@ -53,18 +53,17 @@ def parse(opened: TableSnapshot, where: Filter) -> Expression:
     Parse a filter for a table. The names in one as text are those of the current schema; see `JsonFilterParser`.
 
     Raises ColumnNotFound if the current schema lacks a column, UsageError if the filter cannot be parsed or its types
-    do not match, MissingDependencyError if pyiceberg is not installed.
+    do not match, MissingDependencyError if the filter needs pyiceberg and it is not installed.
     """
     return filter_parser(opened)(where)
 
 
 def filter_parser(opened: TableSnapshot, *, with_partitions: bool = True) -> Callable[[Filter], Expression]:
     """
-    A function that does what `parse` does; MissingDependencyError if pyiceberg is not installed.
+    A function that does what `parse` does.
 
     Without partitions, predicates have no tests of them, and most filters are parsed in microseconds.
     """
-    from puffin.iceberg.filter_binding import JsonFilterParser
     from puffin.iceberg.filters import FilterParser
 
     state = opened.state
@@ -77,8 +76,14 @@ def filter_parser(opened: TableSnapshot, *, with_partitions: bool = True) -> Cal
     of_snapshot = None if opened.is_empty else opened.snapshot.schema_id
     others = [schema for schema in all_schemas(state.document) if schema.get("schema-id") == of_snapshot]
     parser = FilterParser(current, specs)
-    json_parser = JsonFilterParser([current, *(each for each in others if each != current)], specs)
-    return lambda where: json_parser(where) if isinstance(where, FilterJson) else parser(where)
+
+    @functools.cache
+    def json_parser() -> Callable[[FilterJson], Expression]:
+        from puffin.iceberg.filter_binding import JsonFilterParser  # needs pyiceberg, which a text may do without
+
+        return JsonFilterParser([current, *(each for each in others if each != current)], specs)
+
+    return lambda where: json_parser()(where) if isinstance(where, FilterJson) else parser(where)
 
 
 def warm_up() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -209,3 +211,26 @@ def test_parentheses_are_nested_at_most_200_deep() -> None:
     assert str(filters.parse(f"s = '{'(' * 300}'")) == str(EqualTo("s", "(" * 300))
     with pytest.raises(UsageError, match="at most 200 deep"):
         filters.parse(nested("k = 1", 201))
+
+
+def test_simple_filter_of_a_delta_table_needs_no_pyiceberg(tmp_path: Path) -> None:
+    """What pyiceberg has to bind is refused with the name of the extra."""
+    write_deltalake(tmp_path / "t", pa.table({"k": [1, 2, 3]}))
+    script = """
+import sys
+sys.modules["pyiceberg"] = None
+import puffin
+table = sys.argv[1]
+print(len(list(puffin.plan(table, "k in (1, 7) or k > 5").files)), puffin.estimate(table, "k = 1").rows.upper)
+for filter_ in ("not k = 1", "nope = 1"):
+    try:
+        puffin.plan(table, filter_)
+    except puffin.PuffinError as exc:
+        print(type(exc).__name__, exc)
+"""
+    command = [sys.executable, "-c", script, str(tmp_path / "t")]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    first, *refused = run.stdout.splitlines()
+    assert first == "1 3"
+    assert len(refused) == 2
+    assert all(each.startswith("MissingDependencyError pyiceberg is not installed") for each in refused)

@@ -1,0 +1,37 @@
+"""Says in our words what pyiceberg found wrong with a filter, or that it is not installed."""
+
+from __future__ import annotations
+
+import decimal
+import re
+
+from puffin.errors import ColumnNotFound, MissingDependencyError, PuffinError, UsageError
+
+_GRAMMAR = "expected tests such as a = 5, b in ('x', 'y'), c.d is not null or e like 'x%', joined by and, or and not"
+_MOST_SHOWN = 40  # characters
+_UNKNOWN_FIELD = re.compile(r"Could not find field with name (.*), case_sensitive=.*")
+_OTHER_TIME = re.compile(r"(Zone|Missing zone|Invalid timestamp with(?:out)?) .*?: (.*?)(?: \(must be ISO-8601\))?$")
+_OTHER_KIND = re.compile(r"Cannot convert (\w+)Literal into (.*)")
+
+
+def error_about(where: str, exc: Exception) -> PuffinError:
+    """The error to raise for one that binding or parsing this filter has raised."""
+    if isinstance(exc, ModuleNotFoundError) and exc.name is not None and exc.name.partition(".")[0] == "pyiceberg":
+        return MissingDependencyError("pyiceberg", "iceberg")
+    from puffin.iceberg.sdk import one_line
+
+    said = one_line(exc)
+    if (unknown := _UNKNOWN_FIELD.fullmatch(said)) is not None:
+        return ColumnNotFound(f"filter {where!r}: no column {unknown[1]!r}")
+    if type(exc).__name__ == "ParseException":  # pyparsing lists its whole grammar
+        start = getattr(exc, "loc", 0)
+        found = repr(where[start : start + _MOST_SHOWN]) if start < len(where) else "its end"
+        said = f"{_GRAMMAR}; found {found} at character {start + 1}"
+    elif (kinds := _OTHER_KIND.fullmatch(said)) is not None:
+        said = f"expected a literal of type {kinds[2]}, found a {kinds[1].lower()}"
+    elif (time := _OTHER_TIME.match(said)) is not None:
+        zone = "" if time[1] in ("Zone", "Invalid timestamp without") else "+00:00"
+        said = f"expected a timestamp such as '2026-01-31T12:00:00{zone}', found {time[2]!r}"
+    elif isinstance(exc, decimal.InvalidOperation):
+        said = "expected a decimal number"
+    return UsageError(f"filter {where!r}: {said}")
