@@ -11,6 +11,7 @@ Names contain a uuid, so they are compared without directories, and the spelling
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -136,7 +137,10 @@ def _place(uri: str) -> str:
     except UsageError:  # an entry of a metadata log may have an invalid location
         return uri
     if path is not None:
-        return str(path)
+        try:
+            return os.path.realpath(path)  # a caller's path may be relative or lead over a link, a location is absolute
+        except ValueError:  # a null byte, which an entry of a metadata log may have
+            return uri
     parts = split(uri)
     return uri if parts is None else f"{store_scheme(parts.scheme)}://{parts.authority}{parts.path}{parts.query}"
 

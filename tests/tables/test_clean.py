@@ -166,6 +166,21 @@ def test_unreferenced_file_is_listed_and_then_removed(made, orphan, commit, tmp_
     assert made.clean().files == ()
 
 
+@pytest.mark.parametrize("name", ["t", "other/../t", "link/t"])
+def test_file_is_listed_and_removed_once_however_the_table_is_named(made, orphan, tmp_path, monkeypatch, name):
+    """Metadata has an absolute location, and a caller may name the table by a relative path or over a link."""
+    lost = orphan()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for remove in (False, True):
+        found = clean(load_table(name), older_than=NOW, remove=remove)
+        assert [local(each.file.uri).name for each in found.files if "_puffin_sidecar" not in each.file.uri] == [
+            lost.name
+        ]
+        assert lost.exists() is not remove
+
+
 def test_temporary_file_is_removed_whatever_its_content(made):
     """A job was killed while it wrote statistics or metadata."""
     name = f".puffin-sidecar-{uuid.uuid4().hex}.tmp"
