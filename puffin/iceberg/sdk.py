@@ -33,6 +33,7 @@ except ImportError as exc:
 _CATALOG_CLASSES = ("RestCatalog", "SqlCatalog", "GlueCatalog", "HiveCatalog")
 _OF_SQL_CATALOGS = frozenset(("echo", "init_catalog_tables", "pool_pre_ping", "py-catalog-impl", "schema_version"))
 """Properties that tell pyiceberg's class of SQL catalogs more than where the database is."""
+_BY_URI = ("rest", "hive", "sql")  # kinds of catalogs that need a URI
 METASTORE_ANSWER_SECONDS = 600.0
 """How long to wait for a Hive metastore's answer; the default of Hive's own clients."""
 
@@ -50,12 +51,23 @@ def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
     from pyiceberg.catalog import load_catalog
 
     try:
-        catalog = load_catalog(name, **properties)
-        if catalog_kind(catalog) == "HiveCatalog":
-            bound_waits(cast("Any", catalog)._client)
-        return catalog
+        objection = _objection(name, _configured(name, properties))
+        if objection is None:
+            catalog = load_catalog(name, **properties)
+            if catalog_kind(catalog) == "HiveCatalog":
+                bound_waits(cast("Any", catalog)._client)
+            return catalog
     except Exception as exc:  # every catalog library has its own errors
         raise SetupError(f"catalog {name!r} cannot be used: {one_line(exc)}") from exc
+    raise SetupError(objection)
+
+
+def _objection(name: str, found: Mapping[str, Any]) -> str | None:
+    """What a catalog lacks that needs a URI; None if it has one. pyiceberg points to options that only it has."""
+    if found.get("uri") or "py-catalog-impl" in found or str(found.get("type", "rest")).lower() not in _BY_URI:
+        return None
+    what = f"catalog {name!r} is configured without a uri" if found else f"no catalog {name!r} is configured"
+    return f"{what}: pass --catalog-property uri=... (in Python catalog_properties), or configure it in .pyiceberg.yaml"
 
 
 def rest_properties(name: str, properties: Mapping[str, str]) -> dict[str, Any] | None:

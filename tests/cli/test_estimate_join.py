@@ -42,7 +42,7 @@ def test_text_is_a_few_lines(puffin, table):
         (("{table}", "i", "{table}", "st.x"), 1, "st.x: no statistics: run puffin analyze"),
         (("{table}", "i", "{table}/absent", "i"), 1, "no such file or directory"),
         (("{table}", "i", "{table}", "l"), 1, "was hashed as int and"),
-        (("{table}", "i", "db.t", "i", "--catalog", "absent"), 1, "catalog 'absent' cannot be used"),
+        (("{table}", "i", "db.t", "i", "--catalog", "absent"), 1, "no catalog 'absent' is configured"),
         (("{table}", "i", "{table}", "i", "--catalog-property", "a=b"), 2, "name it with --catalog"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,

@@ -153,10 +153,17 @@ def test_properties_without_a_catalog_are_a_usage_error(root):
         load_table(str(root), catalog_properties={"uri": "x"})
 
 
-@pytest.mark.parametrize("properties", [{}, {"type": "nosuch"}, {"type": "sql"}])
-def test_unconfigured_catalog_is_a_setup_error(properties, monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        ({}, "^no catalog 'absent' is configured: pass --catalog-property uri=.* catalog_properties.*.pyiceberg.yaml$"),
+        ({"type": "nosuch"}, "^catalog 'absent' cannot be used: .*nosuch"),
+        ({"type": "sql"}, "^catalog 'absent' is configured without a uri: pass --catalog-property uri="),
+    ],
+)
+def test_unconfigured_catalog_is_a_setup_error(properties, message, monkeypatch, tmp_path):
     monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
-    with pytest.raises(SetupError, match="absent"):
+    with pytest.raises(SetupError, match=message):
         load_table("db.t", catalog="absent", catalog_properties=properties)
 
 
