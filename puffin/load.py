@@ -171,9 +171,9 @@ class Tables:
     def _catalog(self) -> Catalog:
         if self._name is None:
             raise UsageError("namespaces need a catalog: name it with --catalog")
-        from puffin.iceberg.sdk import open_catalog
+        from puffin.iceberg.catalogs.named import opened_catalog
 
-        return open_catalog(self._name, self._properties)
+        return opened_catalog(self._name, self._properties)
 
 
 def _raise(error: StorageError) -> Table:

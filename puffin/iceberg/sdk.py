@@ -77,15 +77,13 @@ def rest_properties(name: str, properties: Mapping[str, str]) -> dict[str, Any] 
     None also for one whose requests are signed (SigV4), which nobody can send on for another caller. Raises SetupError
     if the configuration cannot be read.
     """
-    from pyiceberg.catalog import infer_catalog_type
-
     try:
         found = _configured(name, properties)
-        kind = found.get("type") or getattr(infer_catalog_type(name, found), "value", None)
+        kind = _kind(name, found)
     except Exception as exc:
         raise SetupError(f"catalog {name!r} cannot be used: {one_line(exc)}") from exc
     is_signed = str(found.get("rest.sigv4-enabled", False)).lower() == "true"
-    return dict(found) if str(kind).lower() == "rest" and "uri" in found and not is_signed else None
+    return dict(found) if kind == "rest" and "uri" in found and not is_signed else None
 
 
 def sql_properties(name: str, properties: Mapping[str, str]) -> dict[str, Any] | None:
@@ -101,6 +99,27 @@ def sql_properties(name: str, properties: Mapping[str, str]) -> dict[str, Any] |
         return None
     is_plain = str(found.get("type")).lower() == "sql" and not _OF_SQL_CATALOGS.intersection(found)
     return found if is_plain and found.get("uri") else None
+
+
+def database_uri(name: str, properties: Mapping[str, str]) -> str | None:
+    """
+    Where the database of a SQL catalog is that pyiceberg would make tables in; None for a catalog of another kind.
+
+    None also if the user has said whether to make them, and if the configuration cannot be read.
+    """
+    try:
+        found = _configured(name, properties)
+        is_ours_to_say = not {"init_catalog_tables", "py-catalog-impl"}.intersection(found)
+        return str(found["uri"]) if is_ours_to_say and found.get("uri") and _kind(name, found) == "sql" else None
+    except Exception:  # noqa: BLE001 - `open_catalog` says what is wrong
+        return None
+
+
+def _kind(name: str, found: Mapping[str, Any]) -> str:
+    """The kind of a catalog with these properties, as pyiceberg infers it."""
+    from pyiceberg.catalog import infer_catalog_type
+
+    return str(found.get("type") or getattr(infer_catalog_type(name, dict(found)), "value", None)).lower()
 
 
 def _configured(name: str, properties: Mapping[str, str]) -> dict[str, Any]:

@@ -8,13 +8,16 @@ Most commands take less time than the import of pyiceberg's catalogs, so a table
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from puffin.errors import StorageError, UnsupportedTableError
-from puffin.iceberg.sdk import catalog_kind, one_line, sql_properties
+from puffin.iceberg.sdk import catalog_kind, database_uri, one_line, open_catalog, sql_properties
 from puffin.tables.snapshot import Table
 
 if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.catalog.sql import SqlCatalog
+
     from puffin.iceberg.catalogs.sql import SqlDatabase
 
 
@@ -26,6 +29,27 @@ def sql_database(name: str, properties: Mapping[str, str]) -> SqlDatabase | None
     from puffin.iceberg.catalogs.sql import SqlDatabase
 
     return SqlDatabase.of(name, found)
+
+
+def opened_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
+    """
+    What `puffin.iceberg.sdk.open_catalog` opens, but without making a database that lasts or tables in it, as pyiceberg
+    would.
+
+    Raises SetupError if a SQL catalog's database does not exist or has no tables of a catalog; the user's own
+    ``init_catalog_tables`` leaves that to pyiceberg.
+    """
+    uri = database_uri(name, properties)
+    if uri is None:
+        return open_catalog(name, properties)
+    from puffin.iceberg.catalogs.sql import check_file, check_tables, is_in_memory
+
+    if is_in_memory(uri):
+        return open_catalog(name, properties)
+    check_file(name, uri)
+    catalog = open_catalog(name, {**properties, "init_catalog_tables": "false"})
+    check_tables(name, cast("SqlCatalog", catalog).engine)
+    return catalog
 
 
 def table_of(catalog: Any, name: str, identifier: str) -> Table:

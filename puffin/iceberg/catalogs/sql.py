@@ -9,12 +9,14 @@ from __future__ import annotations
 import dataclasses
 import sqlite3
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Engine, String, column, create_engine, literal, select, table, update
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
-from puffin.errors import CommitUnknownError, ConflictError, PuffinError, StorageError, TableNotFound
+from puffin.errors import CommitUnknownError, ConflictError, PuffinError, SetupError, StorageError, TableNotFound
 from puffin.iceberg.catalogs.metastore import IcebergMetastoreTable
 from puffin.iceberg.sdk import one_line
 from puffin.tables.state import TableState
@@ -50,13 +52,61 @@ class SqlDatabase:
     def of(cls, name: str, properties: Mapping[str, str]) -> SqlDatabase | None:
         """The database of a catalog with these properties; None if it cannot be used, or lacks a catalog's tables."""
         try:
+            if _missing_file(properties["uri"]) is not None:
+                return None
             engine = create_engine(properties["uri"])
             with engine.connect() as connection:
-                for each in (_TABLES, _NAMESPACES):  # as pyiceberg does, which would make them
-                    connection.execute(select(literal(1)).select_from(each).limit(1))
+                _look_at_tables(connection)
         except (SQLAlchemyError, ImportError):
             return None
         return cls(name, properties, engine)
+
+
+def is_in_memory(uri: str) -> bool:
+    """Whether the database is one of SQLite in memory, which is always new."""
+    try:
+        url = make_url(uri)
+    except SQLAlchemyError:
+        return False  # pyiceberg says what is wrong with the URI
+    return url.get_backend_name() == "sqlite" and (url.database or ":memory:") == ":memory:"
+
+
+def check_file(name: str, uri: str) -> None:
+    """Raise SetupError if the catalog's database is a SQLite file that does not exist."""
+    try:
+        missing = _missing_file(uri)
+    except SQLAlchemyError:
+        return  # pyiceberg says what is wrong with the URI
+    if missing is not None:
+        raise SetupError(f"catalog {name!r} cannot be used: its database {missing} does not exist: check its uri")
+
+
+def check_tables(name: str, engine: Engine) -> None:
+    """Raise SetupError if the database of a catalog cannot be reached, or lacks the tables of one."""
+    try:
+        with engine.connect() as connection:
+            try:
+                _look_at_tables(connection)
+            except SQLAlchemyError as exc:
+                raise SetupError(
+                    f"catalog {name!r} cannot be used: expected the tables of a catalog in its database, found "
+                    f"{one_line(exc)}: check its uri"
+                ) from exc
+    except SQLAlchemyError as exc:
+        raise SetupError(f"catalog {name!r} cannot be used: {one_line(exc)}") from exc
+
+
+def _look_at_tables(connection: Connection) -> None:
+    for each in (_TABLES, _NAMESPACES):
+        connection.execute(select(literal(1)).select_from(each).limit(1))
+
+
+def _missing_file(uri: str) -> str | None:
+    """The file of a SQLite database that does not exist; None for any other. SQLite would make it."""
+    url = make_url(uri)
+    file = url.database
+    is_file = url.get_backend_name() == "sqlite" and not is_in_memory(uri) and not str(file).startswith("file:")
+    return file if is_file and not Path(str(file)).exists() else None
 
 
 class IcebergSqlTable(IcebergMetastoreTable):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import sqlite3
@@ -14,10 +15,10 @@ from pyiceberg.catalog.sql import SqlCatalog
 from sqlalchemy import create_engine, event
 from sqlalchemy.exc import OperationalError
 
-from puffin.errors import CommitUnknownError, ConflictError, StorageError, TableNotFound
+from puffin.errors import CommitUnknownError, ConflictError, SetupError, StorageError, TableNotFound
 from puffin.iceberg.catalogs.named import sql_database, table_of
 from puffin.iceberg.catalogs.sql import IcebergSqlTable, SqlDatabase
-from puffin.load import load_table
+from puffin.load import Tables, load_table
 from puffin.tables.commit import commit_statistics
 
 ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "b": pa.array([1, 1, 2], pa.int64())})
@@ -338,6 +339,41 @@ def test_pyiceberg_opens_catalogs_that_are_more_or_less_than_a_database(written,
     assert sql_database("prod", sql_properties(tmp_path, **properties)) is None
 
 
-def test_a_new_catalog_has_no_table(tmp_path):
+@pytest.mark.parametrize("more", [{}, {"type": ""}, {"pool_pre_ping": "true"}], ids=["sql", "inferred", "pyiceberg's"])
+def test_a_lookup_makes_no_database(tmp_path, more):
+    """SQLite would make the file of a mistyped URI, and pyiceberg the tables in it."""
+    with pytest.raises(SetupError, match=r"catalog 'new' cannot be used: its database /.*/catalog.db does not exist"):
+        load_table("db.t", catalog="new", catalog_properties=sql_properties(tmp_path, **more))
+    with pytest.raises(SetupError, match="does not exist"):
+        Tables("new", sql_properties(tmp_path, **more)).namespaces()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lookup_makes_no_tables_in_a_database(tmp_path):
+    file = tmp_path / "catalog.db"
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("CREATE TABLE people (name TEXT)")
+    before = file.read_bytes()
+    with pytest.raises(
+        SetupError, match=r"expected the tables of a catalog in its database, found .*iceberg_tables: check"
+    ):
+        load_table("db.t", catalog="new", catalog_properties=sql_properties(tmp_path))
+    assert file.read_bytes() == before
+
+
+def test_tables_of_a_new_catalog_are_made_if_the_user_says_so(tmp_path):
     with pytest.raises(TableNotFound, match="no such table in catalog 'new'"):
-        load_table("db.t", catalog="new", catalog_properties=sql_properties(tmp_path)).open()
+        load_table(
+            "db.t", catalog="new", catalog_properties=sql_properties(tmp_path, init_catalog_tables="true")
+        ).open()
+
+
+def test_database_in_memory_is_always_new(tmp_path):
+    with pytest.raises(TableNotFound, match="no such table in catalog 'new'"):
+        load_table("db.t", catalog="new", catalog_properties=sql_properties(tmp_path, uri="sqlite://")).open()
+
+
+def test_database_that_cannot_be_opened_is_a_setup_error(tmp_path):
+    (tmp_path / "catalog.db").mkdir()
+    with pytest.raises(SetupError, match=r"catalog 'new' cannot be used: .*unable to open database file"):
+        load_table("db.t", catalog="new", catalog_properties=sql_properties(tmp_path))
