@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from puffin.errors import StorageError, TableNotFound, UsageError
 from puffin.storage import Store, has_query, join, local_path, store_for
+from puffin.tables.arguments import NameOrPath
 from puffin.tables.snapshot import Table
 
 if TYPE_CHECKING:
@@ -39,7 +41,9 @@ class DirectoryBelow:
     error: StorageError | None = None
 
 
-def load_table(table: str, *, catalog: str | None = None, catalog_properties: Mapping[str, str] | None = None) -> Table:
+def load_table(
+    table: NameOrPath, *, catalog: str | None = None, catalog_properties: Mapping[str, str] | None = None
+) -> Table:
     """
     Open the table of this name.
 
@@ -82,8 +86,9 @@ class Tables:
         self._store_for = store_for
         self._opening = threading.Lock()
 
-    def load(self, name: str) -> Table:
+    def load(self, name: NameOrPath) -> Table:
         """Load the table of this name; raises what `load_table` raises."""
+        name = os.fspath(name)
         if self._name is None or (self._locations and "/" in name):
             return _table_at(name, self._store_for)
         if "." not in name:
@@ -92,13 +97,14 @@ class Tables:
 
         return table_of(self._opened_for_tables(), self._name, name)
 
-    def tables_below(self, root: str, most: int = MOST_DIRECTORIES) -> Iterator[DirectoryBelow]:
+    def tables_below(self, root: NameOrPath, most: int = MOST_DIRECTORIES) -> Iterator[DirectoryBelow]:
         """
         Yield the directories below a root that look like tables or cannot be listed, or the root itself, if it is one.
 
         The search skips links and directories whose names begin with a dot or an underscore. It takes near directories
         first, and stops after ``most`` directories. Raises StorageError if the root cannot be listed.
         """
+        root = os.fspath(root)
         store = self._store_for(root)
         waiting = [root.rstrip("/") or root]
         for looked_into in range(most):

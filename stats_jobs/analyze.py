@@ -8,11 +8,13 @@ and commits that to the table's metadata.
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from puffin.load import load_table
+from puffin.tables.arguments import NameOrPath
 from puffin.tables.snapshot import Table
 from stats_jobs.cluster import Progress
 from stats_jobs.compute import BesideColumns, Computation, compute
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def analyze(
-    table: str | Table,
+    table: NameOrPath | Table,
     options: Options | None = None,
     spark: SparkSession | SparkStarter | None = None,
     progress: Progress | None = None,
@@ -58,7 +60,7 @@ def analyze(
         StorageError: The storage, the catalog or Spark failed.
         SetupError: This machine lacks what Spark or the catalog needs.
     """
-    if isinstance(table, str):
+    if isinstance(table, str | os.PathLike):
         table = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
     options = options or Options()
     with starter_for(table, spark) as (starter, session_seconds):

@@ -7,6 +7,7 @@ It reads only files that no segment has, without their deletes, so that the filt
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from puffin.index.upkeep import Index, IndexHome
 from puffin.index.value_hashes import check_indexable
 from puffin.load import load_table
 from puffin.statistics.private_state import places
+from puffin.tables.arguments import NameOrPath, check_list
 from puffin.tables.base import Column
 from puffin.tables.snapshot import Table, TableSnapshot
 from puffin.tables.state import TableState
@@ -48,7 +50,7 @@ class IndexOptions:
         driver_bytes: As `stats_jobs.Options.driver_bytes`.
 
     Raises:
-        UsageError: The rate is not between 0.000001 and 0.5.
+        UsageError: The rate is not between 0.000001 and 0.5, or there is a text in place of a list.
     """
 
     columns: tuple[str, ...] | None = None
@@ -59,6 +61,8 @@ class IndexOptions:
     driver_bytes: int = DRIVER_BYTES
 
     def __post_init__(self) -> None:
+        check_list(self.columns, "column names")
+        check_list(self.drop, "column names")
         if self.fpp is not None:
             check_fpp(self.fpp)
 
@@ -118,7 +122,7 @@ class IndexReport:
 
 
 def index(
-    table: str | Table,
+    table: NameOrPath | Table,
     options: IndexOptions | None = None,
     spark: SparkSession | SparkStarter | None = None,
     progress: Progress | None = None,
@@ -140,7 +144,7 @@ def index(
         ConflictError, CommitUnknownError: Other runs changed the index meanwhile.
         StorageError, SetupError: As `stats_jobs.analyze`.
     """
-    if isinstance(table, str):
+    if isinstance(table, str | os.PathLike):
         table = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
     with starter_for(table, spark) as (starter, session_seconds):
         report = _index(table, options or IndexOptions(), starter, progress)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from puffin.errors import PuffinError
 from puffin.load import Tables
+from puffin.tables.arguments import NameOrPath, check_list
 from puffin.tables.snapshot import Table
 from stats_jobs.analyze import analyze
 from stats_jobs.cluster import Progress
@@ -46,7 +48,7 @@ Watch: TypeAlias = Callable[[str], AbstractContextManager[Progress | None]]
 
 
 def analyze_many(
-    tables: Iterable[str | Table],
+    tables: Iterable[NameOrPath | Table],
     options: Options | None = None,
     spark: SparkSession | SparkStarter | None = None,
     *,
@@ -68,6 +70,7 @@ def analyze_many(
         The name of each table with its report or the error of `analyze`, in the order given, as soon as it is done.
         Closing the iterator ends what still runs, and a starter that was passed starts nothing after that.
     """
+    check_list(tables, "tables")
     wanted = options or Options()
 
     def run(table: Table, starter: SparkStarter) -> Report | None:
@@ -80,7 +83,7 @@ def analyze_many(
 
 
 def index_many(
-    tables: Iterable[str | Table],
+    tables: Iterable[NameOrPath | Table],
     options: IndexOptions | None = None,
     spark: SparkSession | SparkStarter | None = None,
     *,
@@ -94,6 +97,7 @@ def index_many(
 
     ``only_stale`` skips tables whose index has every file of the current snapshot.
     """
+    check_list(tables, "tables")
     wanted = options or IndexOptions()
 
     def run(table: Table, starter: SparkStarter) -> IndexReport | None:
@@ -106,13 +110,14 @@ def index_many(
 
 
 def _on_each(
-    tables: Iterable[str | Table],
+    tables: Iterable[NameOrPath | Table],
     run: Callable[[Table, SparkStarter], _R | None],
     spark: SparkSession | SparkStarter | None,
     catalog: str | None,
     catalog_properties: Mapping[str, str] | None,
 ) -> Generator[tuple[str, _R | PuffinError], None, None]:
     """Run a job on each table; tables for which it returns None are left out of the result."""
+    asked = (os.fspath(table) if isinstance(table, os.PathLike) else table for table in tables)
     named = Tables(catalog, catalog_properties)  # one client of the catalog for all
     with contextlib.ExitStack() as cleanup:
         starter = spark if isinstance(spark, SparkStarter) else cleanup.enter_context(SparkStarter(spark))
@@ -121,7 +126,7 @@ def _on_each(
             return run(named.load(table) if isinstance(table, str) else table, starter)
 
         setup = starter.thread_setup(TABLES_AT_ONCE)
-        outcomes = in_order(run_on, tables, thread_setup=setup, cancel=starter.cancel)
+        outcomes = in_order(run_on, asked, thread_setup=setup, cancel=starter.cancel)
         cleanup.enter_context(contextlib.closing(outcomes))
         for table, outcome in outcomes:
             if outcome is not None:

@@ -11,6 +11,7 @@ from puffin.sketches.joint_sketches import LEAST_COLUMNS, MOST_COLUMNS
 from puffin.sketches.sizes import DEFAULT_LG_K, check_lg_k
 from puffin.statistics.kinds import DISTRIBUTION, ROW_COUNTS, sized_kinds
 from puffin.statistics.kinds.kind import Kind
+from puffin.tables.arguments import check_list
 from puffin.tables.base import SnapshotSelector
 
 AUTO, FULL, INCREMENTAL = "auto", "full", "incremental"
@@ -48,7 +49,7 @@ class Options:
         driver_bytes: Read at most so many bytes in this process, without starting Spark.
 
     Raises:
-        UsageError: A value is not one of the choices.
+        UsageError: A value is not one of the choices, or there is a text in place of a list.
     """
 
     columns: tuple[str, ...] | None = None
@@ -86,6 +87,9 @@ class Options:
         return tuple(without if self.no_values is True and kind == DISTRIBUTION else kind for kind in wanted)
 
     def __post_init__(self) -> None:
+        check_list(self.columns, "column names")
+        check_list(self.joint, "sets of columns")
+        check_list(self.no_values, "column names")
         check_lg_k(self.lg_k)
         for what, value, known in (("mode", self.mode, MODES), ("codec", self.codec, CODECS)):
             if value not in known:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
@@ -29,6 +30,7 @@ from puffin.planning.file_plan import FilePlan
 from puffin.planning.plan import Filter
 from puffin.statistics.answer import TableAnswer
 from puffin.storage import FileSource, Store, store_for
+from puffin.tables.arguments import NameOrPath, check_list
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.snapshot import CURRENT, TableSnapshot
 
@@ -93,7 +95,7 @@ class Lookup:
 
     def ndv(
         self,
-        table: str,
+        table: NameOrPath,
         columns: Sequence[str] | None = None,
         *,
         snapshot_id: int | None = None,
@@ -106,8 +108,10 @@ class Lookup:
     ) -> TableAnswer:
         """The answer of `puffin.ndv` to the same arguments, with the same errors."""
         names = columns if columns is None or isinstance(columns, str) else tuple(columns)
-        parts = tuple(partitions) if partitions else ()
-        question = question_of(table, names, snapshot_id, ref, as_of_ms, max_staleness, parts, where, manifests)
+        parts = tuple(partitions) if partitions and not isinstance(partitions, str) else partitions or ()
+        question = question_of(
+            os.fspath(table), names, snapshot_id, ref, as_of_ms, max_staleness, parts, where, manifests
+        )
         answer: TableAnswer = self.ask(question).answer
         return answer
 
@@ -133,15 +137,18 @@ class Lookup:
         self.counts.hits += 1
         return True
 
-    def opened(self, table: str, selector: SnapshotSelector = CURRENT, *, checked: bool = False) -> TableSnapshot:
+    def opened(
+        self, table: NameOrPath, selector: SnapshotSelector = CURRENT, *, checked: bool = False
+    ) -> TableSnapshot:
         """A table as it was opened within the time to live; if ``checked``, not before this call."""
+        name = os.fspath(table)
         if checked:
-            self._cache.expire(table)
-        return self._cache.view(table, selector, self._clock()).opened
+            self._cache.expire(name)
+        return self._cache.view(name, selector, self._clock()).opened
 
     def plan(
         self,
-        table: str,
+        table: NameOrPath,
         where: Filter | None = None,
         *,
         snapshot_id: int | None = None,
@@ -154,9 +161,10 @@ class Lookup:
         The index is at most as old as metadata may be. The files of a snapshot stay in memory, with the ranges of the
         index that were read; both are bounded.
         """
+        name = os.fspath(table)
         selector = SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms)
 
-        return self.following([table], lambda: self._planned(self._cache.view(table, selector, self._clock()), where))
+        return self.following([name], lambda: self._planned(self._cache.view(name, selector, self._clock()), where))
 
     def plan_opened(self, opened: TableSnapshot, where: Filter | None = None) -> FilePlan:
         """
@@ -168,7 +176,7 @@ class Lookup:
 
     def estimate(
         self,
-        table: str,
+        table: NameOrPath,
         where: str | None = None,
         group_by: Sequence[str] | None = None,
         *,
@@ -177,33 +185,37 @@ class Lookup:
         as_of_ms: int | None = None,
     ) -> TableEstimate:
         """The answer of `puffin.estimate` to the same arguments, with the same errors; statistics stay in memory."""
+        name = os.fspath(table)
         is_current = snapshot_id is None and ref is None and as_of_ms is None
         selector = CURRENT if is_current else SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms)
 
         def estimated() -> TableEstimate:
-            view = self._cache.view(table, selector, self._clock())
+            view = self._cache.view(name, selector, self._clock())
             return self._estimator(view).estimate(where, group_by)
 
-        return self.following([table], estimated)
+        return self.following([name], estimated)
 
-    def history(self, table: str, column: str) -> ColumnHistory:
+    def history(self, table: NameOrPath, column: str) -> ColumnHistory:
         """The statistics of a column over the snapshots of a table; errors as for `ndv`."""
-        return column_history(self._view(Question(table)).opened, Question(table, (column,)))
+        question = Question(os.fspath(table), (column,))
+        return column_history(self._view(question).opened, question)
 
-    def distribution(self, table: str, column: str) -> ColumnDistribution:
+    def distribution(self, table: NameOrPath, column: str) -> ColumnDistribution:
         """The most frequent values of a column and its histogram; errors as for `ndv`."""
-        view = self._view(Question(table))
-        return self.following([table], lambda: column_distribution(self._estimator(view), column))
+        name = os.fspath(table)
+        view = self._view(Question(name))
+        return self.following([name], lambda: column_distribution(self._estimator(view), column))
 
-    def open_statistics(self, table: str, path: str) -> FileSource:
+    def open_statistics(self, table: NameOrPath, path: NameOrPath) -> FileSource:
         """Open a statistics file of a table with its catalog's credentials; PuffinError if that fails."""
-        return self._view(Question(table)).opened.store_for(path).open_source(path)
+        path = os.fspath(path)
+        return self._view(Question(os.fspath(table))).opened.store_for(path).open_source(path)
 
     def estimate_join(
         self,
-        left_table: str,
+        left_table: NameOrPath,
         left_column: str,
-        right_table: str,
+        right_table: NameOrPath,
         right_column: str,
         left_where: str | None = None,
         right_where: str | None = None,
@@ -221,8 +233,11 @@ class Lookup:
             UnsupportedTypeError: The columns are hashed differently.
             CorruptError, StorageError: Metadata or a statistics file cannot be read.
         """
-        left = JoinQuestion(question_of(left_table, (left_column,)), left_where)
-        return self.join(left, JoinQuestion(question_of(right_table, (right_column,)), right_where))
+        left, right = (
+            question_of(os.fspath(left_table), (left_column,)),
+            question_of(os.fspath(right_table), (right_column,)),
+        )
+        return self.join(JoinQuestion(left, left_where), JoinQuestion(right, right_where))
 
     def join(self, left: Question | JoinQuestion, right: Question | JoinQuestion) -> JoinEstimate:
         """As `estimate_join`, for the columns of two questions."""
@@ -245,14 +260,14 @@ class Lookup:
 
         return self.following([each.question.table for each in asked], estimate)
 
-    def union_ndv(self, columns: Iterable[Question | tuple[str, str]]) -> UnionEstimate:
+    def union_ndv(self, columns: Iterable[Question | tuple[NameOrPath, str]]) -> UnionEstimate:
         """
         The number of distinct values in several columns together; errors as for `estimate_join`.
 
         Args:
             columns: Questions about one column each, or pairs of a table and a column of its current snapshot.
         """
-        wanted = [each if isinstance(each, Question) else Question(each[0], (each[1],)) for each in columns]
+        wanted = [each if isinstance(each, Question) else Question(os.fspath(each[0]), (each[1],)) for each in columns]
 
         def estimate() -> UnionEstimate:
             return union_estimate(wanted, [column_sketch(self._view(each).opened, each) for each in wanted])
@@ -274,7 +289,7 @@ class Lookup:
             return ask()
 
     def tables(
-        self, namespaces: Iterable[str] | None = None, *, roots: Iterable[str] = (), limit: int = MOST_TABLES
+        self, namespaces: Iterable[str] | None = None, *, roots: Iterable[NameOrPath] = (), limit: int = MOST_TABLES
     ) -> Iterator[AnalyzedTable]:
         """
         The tables that have statistics, opened lazily; tables that cannot be read are skipped with a warning.
@@ -285,25 +300,31 @@ class Lookup:
             limit: The most tables to open.
 
         Raises:
-            UsageError: Namespaces without a catalog, directories with a catalog that takes no locations, or an unknown
-                namespace.
+            UsageError: A text in place of a list, namespaces without a catalog, directories with a catalog that takes
+                no locations, or an unknown namespace.
             SetupError, StorageError: The catalog cannot be used.
         """
         names = itertools.islice(self.table_names(namespaces, roots=roots), limit)
         return filter(None, map(self._analyzed_if_readable, names))
 
-    def table_names(self, namespaces: Iterable[str] | None = None, *, roots: Iterable[str] = ()) -> Iterator[str]:
+    def table_names(
+        self, namespaces: Iterable[str] | None = None, *, roots: Iterable[NameOrPath] = ()
+    ) -> Iterator[str]:
         """The names of tables, with or without statistics, found lazily; as for `tables`."""
         return names_of(self.listed(namespaces, roots=roots))
 
-    def listed(self, namespaces: Iterable[str] | None = None, *, roots: Iterable[str] = ()) -> Iterator[ListedTable]:
+    def listed(
+        self, namespaces: Iterable[str] | None = None, *, roots: Iterable[NameOrPath] = ()
+    ) -> Iterator[ListedTable]:
         """As `table_names`, with the formats of tables, and with directories and namespaces that cannot be listed."""
-        roots = tuple(roots)
-        if roots and not self._takes_locations:
+        check_list(namespaces, "namespaces")
+        check_list(roots, "directories")
+        directories = [os.fspath(root) for root in roots]
+        if directories and not self._takes_locations:
             raise UsageError("expected namespaces of the catalog, found directories")
         if namespaces and not self._has_catalog:
             raise UsageError("namespaces need a catalog")
-        return listed_tables(self._tables, namespaces if self._has_catalog else (), roots)
+        return listed_tables(self._tables, namespaces if self._has_catalog else (), directories)
 
     def namespaces(self) -> list[str]:
         """The dotted names of the catalog's namespaces, sorted; errors as for `tables`."""
@@ -313,9 +334,10 @@ class Lookup:
         """The properties of a namespace of the catalog, none if it does not exist; errors as for `tables`."""
         return self._tables.namespace_properties(namespace)
 
-    def analyzed(self, table: str) -> AnalyzedTable | None:
+    def analyzed(self, table: NameOrPath) -> AnalyzedTable | None:
         """A summary of a table's statistics; None if it has none. PuffinError if the table cannot be loaded."""
-        return analyzed_table(table, self._view(Question(table)).opened)
+        name = os.fspath(table)
+        return analyzed_table(name, self._view(Question(name)).opened)
 
     def _analyzed_if_readable(self, table: str) -> AnalyzedTable | None:
         try:

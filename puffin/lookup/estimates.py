@@ -31,6 +31,7 @@ from puffin.statistics.kinds import DISTRIBUTION, ROW_COUNTS
 from puffin.statistics.kinds.kind import Kind, T
 from puffin.statistics.resolve import answer_columns
 from puffin.statistics.stored_blobs import StoredBlobs
+from puffin.tables.arguments import NameOrPath, check_list
 from puffin.tables.base import Column, SnapshotSelector
 from puffin.tables.expression import Constant, Expression
 from puffin.tables.partition_rows import PartitionRows, rows_of_tasks
@@ -92,7 +93,7 @@ class TableEstimate:
 
 
 def estimate(
-    table: str,
+    table: NameOrPath,
     where: str | None = None,
     group_by: Sequence[str] | None = None,
     *,
@@ -138,9 +139,10 @@ class Estimator:
         """
         Estimate the rows that pass a filter, and the groups that columns make among them.
 
-        Raises ColumnNotFound if there is no such column, UsageError if the filter cannot be parsed or no column is
-        named, PuffinError if metadata cannot be read.
+        Raises ColumnNotFound if there is no such column, UsageError if the filter cannot be parsed or there is no list
+        of columns, PuffinError if metadata cannot be read.
         """
+        check_list(group_by, "columns to group by")
         opened = self.opened
         columns = None if group_by is None else opened.state.select_columns(tuple(group_by))
         if columns == ():

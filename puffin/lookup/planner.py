@@ -9,6 +9,7 @@ a file or blob cannot be read, older statistics answer. What reads files is impo
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from puffin.lookup.question import Question
 from puffin.statistics.ancestry import KnownSketch, known_sketches
 from puffin.statistics.answer import ColumnAnswer, Distinct, PartitionMatch, TableAnswer
 from puffin.statistics.resolve import NOT_BY_PARTITION, answer_columns, nearest_partition_sketches
+from puffin.tables.arguments import NameOrPath
 from puffin.tables.base import Column
 from puffin.tables.snapshot import Table, TableSnapshot
 from puffin.tables.state import TableState
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def ndv(
-    table: str,
+    table: NameOrPath,
     columns: Sequence[str] | None = None,
     *,
     snapshot_id: int | None = None,
@@ -62,7 +64,9 @@ def ndv(
         StorageError: The storage or the catalog does not answer.
         MissingDependencyError: There is a filter or a catalog, and pyiceberg is not installed.
     """
-    question = Question(table, columns, snapshot_id, ref, as_of_ms, max_staleness, partitions, where, manifests)
+    question = Question(
+        os.fspath(table), columns, snapshot_id, ref, as_of_ms, max_staleness, partitions, where, manifests
+    )
     return lookup(load_table(table, catalog=catalog, catalog_properties=catalog_properties), question)
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 from collections.abc import Sequence
 
 from puffin.errors import UsageError
+from puffin.tables.arguments import check_list
 from puffin.tables.base import SnapshotSelector
 
 
@@ -33,8 +35,9 @@ class Question:
         selector: The snapshot, as tables take it.
 
     Raises:
-        UsageError: There are several ways to name the snapshot; the columns are a string, which would mean a column for
-            each letter; or there are manifests, which describe whole snapshots, with partitions or a filter.
+        UsageError: There are several ways to name the snapshot; the columns or partitions are a string, which would
+            mean one for each letter; or there are manifests, which describe whole snapshots, with partitions or a
+            filter.
     """
 
     table: str
@@ -50,8 +53,9 @@ class Question:
     _hash: int = dataclasses.field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.columns, str):
-            raise UsageError(f"expected a list of column names, found the text {self.columns!r}")
+        check_list(self.columns, "column names")
+        check_list(self.partitions, "partitions")
+        object.__setattr__(self, "table", os.fspath(self.table))
         columns = None if self.columns is None else tuple(self.columns)
         selector = SnapshotSelector(snapshot_id=self.snapshot_id, ref=self.ref, as_of_ms=self.as_of_ms)
         object.__setattr__(self, "columns", columns)

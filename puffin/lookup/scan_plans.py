@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from puffin.load import load_table
 from puffin.planning.file_plan import FilePlan
 from puffin.planning.plan import Planner
+from puffin.tables.arguments import NameOrPath
 from puffin.tables.base import SnapshotSelector
 
 
 def plan(
-    table: str,
+    table: NameOrPath,
     where: str | None = None,
     *,
     snapshot_id: int | None = None,

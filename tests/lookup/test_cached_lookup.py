@@ -10,7 +10,9 @@ import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 import puffin
 from puffin.errors import ColumnNotFound, FileNotFound, StorageError, TableNotFound, UsageError
@@ -250,6 +252,38 @@ def test_ambiguous_questions_are_refused(lookup, directory, entry_of):
 
 
 # --- bounds -------------------------------------------------------------------------------------------------------
+
+
+def test_table_may_be_named_by_a_path_object(lookup, directory, entry_of, tmp_path):
+    """In one call and in a cache, where it is the table of that text."""
+    path = Path(str(directory("t", entry_of(10, {1: 3}))))
+    found = lookup.ndv(str(path), ["a"])
+    assert lookup.ndv(path, ["a"]) is found
+    assert lookup.opened(path) is lookup.opened(str(path))
+    assert lookup.history(path, "a").table == lookup.analyzed(path).table == str(path)
+    assert [each.table for each in lookup.tables(roots=[path])] == [str(path)]
+    assert len(lookup) == 1
+    assert puffin.load_table(path).name == str(path)
+    write_deltalake(tmp_path / "rows", pa.table({"k": [1, 2]}))
+    for ask in (puffin.ndv, puffin.plan, puffin.estimate, lookup.plan, lookup.estimate):
+        assert ask(tmp_path / "rows").table == str(tmp_path / "rows")
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda table: puffin.estimate(table, "a = 1", "b"),
+        lambda table: puffin.ndv(table, partitions="b"),
+        lambda table: Lookup().ndv(table, partitions="b"),
+    ],
+    ids=["group-by", "partitions", "cached"],
+)
+def test_text_is_no_list(directory, entry_of, ask):
+    with pytest.raises(UsageError, match=r"expected a list of .*, found the text 'b'"):
+        ask(str(directory("t", entry_of(10, {1: 3}))))
+    for given in ({"roots": "b"}, {"namespaces": "b"}):
+        with pytest.raises(UsageError, match=r"expected a list of .*, found the text 'b'"):
+            Lookup(catalog="c", locations=True).table_names(**given)
 
 
 def test_questions_are_equal_however_columns_are_given(lookup, directory, entry_of):

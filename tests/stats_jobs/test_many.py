@@ -8,17 +8,20 @@ import signal
 import threading
 import time
 import weakref
+from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
 
-from puffin.errors import PuffinError, SetupError, StorageError, TableNotFound
+from puffin.errors import PuffinError, SetupError, StorageError, TableNotFound, UsageError
 from puffin.iceberg.catalogs.sql import SqlDatabase
 from puffin.storage import LocalStore
-from stats_jobs import Options, SparkStarter
-from stats_jobs.many import TABLES_AT_ONCE, analyze_many, in_order
+from stats_jobs import Options, SparkStarter, analyze, index
+from stats_jobs.index import IndexOptions
+from stats_jobs.many import TABLES_AT_ONCE, analyze_many, in_order, index_many
 from stats_jobs.session import SLOTS
 
 SOON = 60  # seconds in which whatever ought to happen has happened
@@ -40,6 +43,35 @@ def test_tables_of_a_catalog_share_one_client(tmp_path, monkeypatch):
     found = dict(analyze_many(names, catalog="shop", catalog_properties=properties))
     assert [found[name].columns[0].distinct.ndv for name in names] == [2] * 6
     assert opened == [("shop", properties)]
+
+
+# --- names --------------------------------------------------------------------------------------------------------
+
+
+def test_tables_may_be_named_by_path_objects(tmp_path):
+    write_deltalake(tmp_path / "t", pa.table({"k": [1, 2]}))
+    ((name, report),) = analyze_many([tmp_path / "t"])
+    assert (name, report.columns[0].distinct.ndv) == (str(tmp_path / "t"), 2)
+    assert analyze(tmp_path / "t").current
+    assert index(tmp_path / "t", IndexOptions(columns=("k",))).files_indexed == 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: analyze_many("ab"),
+        lambda: analyze_many(Path("ab")),
+        lambda: index_many("ab"),
+        lambda: Options(columns="ab"),
+        lambda: Options(joint="ab"),
+        lambda: Options(no_values="ab"),
+        lambda: IndexOptions(columns="ab"),
+        lambda: IndexOptions(drop="ab"),
+    ],
+)
+def test_text_or_path_is_no_list(call):
+    with pytest.raises(UsageError, match=r"expected a list of .*, found the (text|path) 'ab'"):
+        call()
 
 
 # --- the order, and what overlaps ---------------------------------------------------------------------------------
