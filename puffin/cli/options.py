@@ -86,8 +86,8 @@ def print_failure(message: str, settings: Mapping[str, Any], exc: BaseException 
 
 
 def column_names(_: click.Context, __: click.Parameter, values: Iterable[str]) -> tuple[str, ...] | None:
-    """Parse names given one by one or separated by commas; None if there are none."""
-    return tuple(name for value in values for name in value.split(",") if name) or None
+    """Parse names given one by one or separated by commas, with or without blanks; None if there are none."""
+    return tuple(name for value in values for part in value.split(",") if (name := part.strip())) or None
 
 
 def key_values(_: click.Context, parameter: click.Parameter, values: Iterable[str]) -> dict[str, str]:

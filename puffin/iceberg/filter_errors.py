@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import decimal
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from puffin.errors import ColumnNotFound, MissingDependencyError, PuffinError, UsageError
+from puffin.tables.arguments import did_you_mean
+from puffin.tables.schema import fields_of
 
 _GRAMMAR = "expected tests such as a = 5, b in ('x', 'y'), c.d is not null or e like 'x%', joined by and, or and not"
 _MOST_SHOWN = 40  # characters
@@ -14,15 +18,16 @@ _OTHER_TIME = re.compile(r"(Zone|Missing zone|Invalid timestamp with(?:out)?) .*
 _OTHER_KIND = re.compile(r"Cannot convert (\w+)Literal into (.*)")
 
 
-def error_about(where: str, exc: Exception) -> PuffinError:
-    """The error to raise for one that binding or parsing this filter has raised."""
+def error_about(where: str, exc: Exception, schema: Mapping[str, Any]) -> PuffinError:
+    """The error to raise for one that parsing this filter, or binding it to this schema, has raised."""
     if isinstance(exc, ModuleNotFoundError) and exc.name is not None and exc.name.partition(".")[0] == "pyiceberg":
         return MissingDependencyError("pyiceberg", "iceberg")
     from puffin.iceberg.sdk import one_line
 
     said = one_line(exc)
     if (unknown := _UNKNOWN_FIELD.fullmatch(said)) is not None:
-        return ColumnNotFound(f"filter {where!r}: no column {unknown[1]!r}")
+        hint = did_you_mean(unknown[1], (field.name for field in fields_of(schema)))
+        return ColumnNotFound(f"filter {where!r}: no column {unknown[1]!r}{hint}")
     if type(exc).__name__ == "ParseException":  # pyparsing lists its whole grammar
         start = getattr(exc, "loc", 0)
         found = repr(where[start : start + _MOST_SHOWN]) if start < len(where) else "its end"

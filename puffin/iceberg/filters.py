@@ -52,7 +52,7 @@ def partition_tests(
         expression = _to_scale(_without_beyond(parsed, bound_to), bound_to)
         return {spec_id: _Projection(bound_to, spec).test_of(expression) for spec_id, spec in specs.items()}
     except Exception as exc:  # of pyparsing, or any error about a literal's type
-        raise error_about(where, exc) from exc
+        raise error_about(where, exc, schema) from exc
 
 
 class FilterParser:
@@ -64,7 +64,7 @@ class FilterParser:
     """
 
     def __init__(self, schema: Mapping[str, Any], specs: Mapping[int, Sequence[Mapping[str, Any]]]) -> None:
-        self._new_binder = functools.partial(Binder, schema, specs)
+        self._schema, self._specs = schema, specs
         self._fields = {} if any(specs.values()) else simple_fields(fields_of(schema))
 
     def __call__(self, where: str) -> Expression:
@@ -72,11 +72,11 @@ class FilterParser:
             simple = read_filter(where) if self._fields else None
             return self._binder.bind(_without_not(parse(where))) if simple is None else self._bound(simple)
         except Exception as exc:  # of pyparsing, or any error about a literal's type
-            raise error_about(where, exc) from exc
+            raise error_about(where, exc, self._schema) from exc
 
     @functools.cached_property
     def _binder(self) -> Binder:
-        return self._new_binder()
+        return Binder(self._schema, self._specs)
 
     def _bound(self, simple: Simple) -> Expression:
         if isinstance(simple, SimpleTests):

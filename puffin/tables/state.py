@@ -10,6 +10,7 @@ from typing import Any
 
 from puffin.errors import ColumnNotFound, CorruptMetadataError, SnapshotNotFound, UnsupportedTypeError
 from puffin.storage import FileInfo
+from puffin.tables.arguments import did_you_mean
 from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry, natural_number
 from puffin.tables.document import NAME_MAPPING, all_schemas, mapping_digest, name_mapping, partition_specs
 from puffin.tables.schema import primitive_columns
@@ -201,7 +202,10 @@ class TableState:
         try:
             return self._columns_by_name[name]
         except KeyError:
-            raise ColumnNotFound(f"{self.location}: no primitive column {name!r} outside lists and maps") from None
+            hint = did_you_mean(name, self._columns_by_name)
+            raise ColumnNotFound(
+                f"{self.location}: no primitive column {name!r} outside lists and maps{hint}"
+            ) from None
 
     @functools.cached_property
     def _columns_by_name(self) -> dict[str, Column]:

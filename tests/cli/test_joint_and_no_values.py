@@ -30,6 +30,11 @@ def test_joint_sketches_are_reported_and_kept(puffin, table):
     assert "joint" not in puffin("analyze", table, "--no-joint", "--json").document
 
 
+def test_blanks_around_the_commas_of_columns_do_not_count(puffin, table):
+    run = puffin("analyze", table, "--columns", " city, zip ", "--json")
+    assert [column["column"] for column in run.document["columns"]] == ["city", "zip"]
+
+
 def test_set_of_one_column_is_a_wrong_call(puffin, table):
     run = puffin("analyze", table, "--joint", "city")
     assert (run.code, run.stdout) == (2, b"")

@@ -64,7 +64,8 @@ def test_text_shows_manifest_statistics_and_the_age_of_statistics(puffin, golden
 @pytest.mark.parametrize(
     ("args", "code", "says"),
     [
-        (("{table}", "absent"), 1, "no primitive column 'absent'"),
+        (("{table}", "absent"), 1, "no primitive column 'absent' outside lists and maps\n"),
+        (("{table}", "I"), 1, "no primitive column 'I' outside lists and maps; did you mean 'i'?"),
         (("{table}", "li"), 1, "no primitive column 'li'"),
         (("{table}", "--snapshot-id", "5"), 1, "no snapshot 5"),
         (("{table}", "--ref", "absent"), 1, "no branch or tag 'absent'; it has main"),

@@ -171,7 +171,7 @@ def test_unpartitioned_table_has_no_partition_names(make_filter):
         ("st = 1", UsageError, "expected a literal of type struct"),
         ("dec = 'x'", UsageError, "expected a decimal number"),
         ("nope = 1", ColumnNotFound, "no column 'nope'"),
-        ("I = 1", ColumnNotFound, "no column 'I'"),
+        ("I = 1", ColumnNotFound, "no column 'I'; did you mean 'i'?"),
         ("v = 1", ColumnNotFound, "v"),
         ("(" * 400 + "i = 1", UsageError, "filter"),
     ],

@@ -21,7 +21,7 @@ from pyiceberg.expressions.parser import parse
 from pyiceberg.expressions.visitors import rewrite_not
 
 import puffin
-from puffin.errors import UsageError
+from puffin.errors import ColumnNotFound, UsageError
 from puffin.iceberg import filters
 from puffin.iceberg.simple_filter import SimpleTest, SimpleTests, read_filter
 from puffin.tables.expression import Combination, Constant, Expression, Op
@@ -211,6 +211,12 @@ def test_parentheses_are_nested_at_most_200_deep() -> None:
     assert str(filters.parse(f"s = '{'(' * 300}'")) == str(EqualTo("s", "(" * 300))
     with pytest.raises(UsageError, match="at most 200 deep"):
         filters.parse(nested("k = 1", 201))
+
+
+@pytest.mark.parametrize("where", ["S = 'x'", "not S = 'x'"])
+def test_error_about_an_unknown_column_names_one_that_is_alike(where: str) -> None:
+    with pytest.raises(ColumnNotFound, match=r"no column 'S'; did you mean 's'\?$"):
+        filters.FilterParser(SCHEMA, {})(where)
 
 
 def test_simple_filter_of_a_delta_table_needs_no_pyiceberg(tmp_path: Path) -> None:

@@ -54,6 +54,24 @@ def test_unknown_column_is_not_found(state, name):
         state.select_columns((name,))
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("ID", "id"),
+        (" id", "id"),
+        ("ST.deep.z", "st.deep.z"),
+        ("st.dep.z", "st.deep.z"),
+        ("zzz", None),
+        ("i" * 70, None),
+    ],
+)
+def test_error_about_an_unknown_column_names_one_that_is_alike(state, name, meant):
+    with pytest.raises(ColumnNotFound) as caught:
+        state.select_columns((name,))
+    hint = "" if meant is None else f"; did you mean {meant!r}?"
+    assert str(caught.value).partition("outside lists and maps")[2] == hint
+
+
 def test_fields_inside_lists_and_maps_are_not_found(make_table):
     state = make_table([(1, "id", "long"), *((i, n, t) for i, (n, t) in enumerate(NESTED.items(), 30))]).state()
     for name in ("list", "list.element", "map.key", "map.value"):
