@@ -193,7 +193,8 @@ def _joint(state: TableState, decision: Decision, columns: Sequence[Computed]) -
     for computed in columns:
         for found in JOINT.of(computed.values) or ():
             names = tuple(state.columns_by_id[field_id].name for field_id in found.field_ids)
-            yield JointReport(names, Distinct.of(ThetaSketch(found.counts.theta, found.counts.hashes, True)))
+            distinct = Distinct.of(ThetaSketch(found.counts.theta, found.counts.hashes, True))
+            yield JointReport(names, distinct.at_most(found.distribution.rows))  # every row has a tuple
     for columns_of_set, reason in decision.joint.left_behind.items():
         yield JointReport(tuple(column.name for column in columns_of_set), None, reason)
 

@@ -30,6 +30,17 @@ def test_joint_sketches_are_reported_and_kept(puffin, table):
     assert "joint" not in puffin("analyze", table, "--no-joint", "--json").document
 
 
+def test_there_are_no_more_tuples_than_rows(puffin, tmp_path):
+    """A key's tuples are estimated, and the estimate may be above the rows; deletes lower the limit."""
+    for rows in (50_000, 40_000, 30_000):
+        keys = pa.array(range(rows), pa.int64())
+        write_deltalake(tmp_path / "t", pa.table({"k": keys, "c": pa.array(["x"] * rows)}), mode="overwrite")
+        run = puffin("analyze", tmp_path / "t", "--joint", "k+c", "--json")
+        (joint,) = run.document["joint"]
+        assert 0.9 * rows < joint["lower"] < joint["ndv"] <= joint["upper"] <= rows
+        assert not joint["exact"]
+
+
 def test_blanks_around_the_commas_of_columns_do_not_count(puffin, table):
     run = puffin("analyze", table, "--columns", " city, zip ", "--json")
     assert [column["column"] for column in run.document["columns"]] == ["city", "zip"]
