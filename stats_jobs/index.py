@@ -50,7 +50,8 @@ class IndexOptions:
         driver_bytes: As `stats_jobs.Options.driver_bytes`.
 
     Raises:
-        UsageError: The rate is not between 0.000001 and 0.5, or there is a text in place of a list.
+        UsageError: The rate is not between 0.000001 and 0.5, there is a text in place of a list, or a column is to be
+            added and taken out.
     """
 
     columns: tuple[str, ...] | None = None
@@ -63,6 +64,8 @@ class IndexOptions:
     def __post_init__(self) -> None:
         check_list(self.columns, "column names")
         check_list(self.drop, "column names")
+        if both := set(self.columns or ()).intersection(self.drop):
+            raise UsageError(f"columns and drop: expected different columns, found {', '.join(sorted(both))} in both")
         if self.fpp is not None:
             check_fpp(self.fpp)
 

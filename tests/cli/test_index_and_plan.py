@@ -112,6 +112,7 @@ def test_plan_says_in_one_line_what_is_wrong(
         (("--columns", "nope"), 1, "nope"),
         (("--columns", "b"), 1, "boolean"),
         (("--columns", "k", "--fpp", "0.9"), 2, "fpp"),
+        (("--columns", "k,s", "--drop", "k"), 2, "columns and drop: expected different columns, found k in both"),
     ],
 )
 def test_index_says_in_one_line_what_is_wrong(
