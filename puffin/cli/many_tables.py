@@ -25,6 +25,7 @@ from puffin.cli.logs import JSON, about
 from puffin.cli.options import (
     as_json,
     by_name,
+    byte_size,
     diagnostics,
     key_values,
     log_format,
@@ -175,9 +176,10 @@ def how_to_run(command: _Command) -> _Command:
             of_home,
             click.option(
                 "--driver-bytes",
-                type=click.IntRange(min=0),
-                metavar="N",
-                help="Read up to N bytes of files without starting Spark; 256 MiB by default.",
+                callback=byte_size,
+                metavar="SIZE",
+                help="Read up to so many bytes of files without starting Spark, as a number or such as 256MiB, which "
+                "is the default.",
             ),
             click.option("--master", metavar="URL", help="Spark master; by default every core of this machine."),
             of_remote,

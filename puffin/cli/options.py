@@ -12,6 +12,7 @@ import click
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"([0-9]{1,10})([smhd])")
+_NUMBER = re.compile(r"[0-9]{1,18}")
 _MOST_DAYS = 36_500  # datetime cannot go back much further
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -108,6 +109,19 @@ def duration(_: click.Context, parameter: click.Parameter, text: str) -> datetim
             f"expected a duration such as 90s, 5m, 2h or 7d, of {_MOST_DAYS}d at most, found {text!r}", param=parameter
         )
     return datetime.timedelta(seconds=seconds)
+
+
+def byte_size(_: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+    """Parse a number of bytes, or a size as in a policy file: ``256 MiB``."""
+    if text is None or _NUMBER.fullmatch(text):
+        return None if text is None else int(text)
+    from puffin.policy.quantities import size
+    from puffin.policy.yaml_nodes import WrongValue
+
+    try:
+        return size(text)
+    except WrongValue as exc:
+        raise click.BadParameter(f"expected a number of bytes, or {exc}, found {text!r}", param=parameter) from exc
 
 
 def _connect_url(_: click.Context, parameter: click.Parameter, url: str | None) -> str | None:

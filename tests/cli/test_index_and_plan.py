@@ -1,5 +1,6 @@
 """``puffin index`` and ``puffin plan``: documents, lines for people, exit codes."""
 
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
+
+from stats_jobs.run import Runner
 
 Command = Callable[..., Any]
 
@@ -123,6 +126,24 @@ def test_index_says_in_one_line_what_is_wrong(
     assert said in run.stderr
     assert len(run.stderr.splitlines()) == 1
     assert not (table / "_puffin_sidecar").exists()
+
+
+@pytest.mark.parametrize(("given", "bytes_"), [("0", 0), ("1000", 1000), ("256MiB", 2**28), ("1.5 GB", 1_500_000_000)])
+def test_driver_bytes_are_a_number_or_as_in_a_policy(
+    puffin: Command, table: Path, monkeypatch: pytest.MonkeyPatch, given: str, bytes_: int
+) -> None:
+    seen: list[int] = []
+    job = importlib.import_module("stats_jobs.index")  # the name is the function's too
+    monkeypatch.setattr(job, "Runner", lambda *args: seen.append(args[2]) or Runner(*args))
+    assert puffin("index", table, "--columns", "p", "--driver-bytes", given).code == 0
+    assert seen == [bytes_]
+
+
+@pytest.mark.parametrize("given", ["-1", "much", "", "256 mib", "9" * 5000])
+def test_other_driver_bytes_are_a_usage_error(puffin: Command, table: Path, given: str) -> None:
+    run = puffin("index", table, "--driver-bytes", given)
+    assert run.code == 2
+    assert "expected a number of bytes, or a size such as 500 GiB or 20 MB" in " ".join(run.stderr.split())
 
 
 def test_index_tells_what_it_did(puffin: Command, table: Path) -> None:
