@@ -341,9 +341,18 @@ def _read(stored: StoredBlobs, known: KnownSketch, kind: Kind[T]) -> T | None:
 
 def _counted(opened: TableSnapshot) -> int | None:
     """The live rows, as statistics of this very snapshot counted them; None without."""
-    nearest = (known[0] for known in known_sketches(opened).values() if known)
-    counts = (each.said.summary.row_count for each in nearest if each.age == 0 and each.said.summary is not None)
-    return next((count for count in counts if count is not None), None)
+    nearest = _nearest_count(opened)
+    return None if nearest is None or nearest[0].age > 0 else nearest[1]
+
+
+def _nearest_count(opened: TableSnapshot) -> tuple[KnownSketch, int] | None:
+    """The sketch of the nearest rows that were counted, whatever its column, and how many these are; None without."""
+    every = (each for known in known_sketches(opened).values() for each in known)
+    for each in sorted(every, key=lambda known: known.age):
+        summary = each.said.summary
+        if summary is not None and summary.row_count is not None:
+            return each, summary.row_count
+    return None
 
 
 def _rows_of_files(opened: TableSnapshot) -> int:
@@ -358,13 +367,12 @@ def _rows_of_files(opened: TableSnapshot) -> int:
 
 
 def _row_count(opened: TableSnapshot) -> int | None:
-    for known in known_sketches(opened).values():
-        for each in known[:1]:
-            summary = each.said.summary
-            if summary is not None and summary.row_count is not None:
-                added, deleted = each.freshness.records_added, each.freshness.records_deleted
-                if each.age == 0:
-                    return summary.row_count
-                if added is not None and deleted is not None:
-                    return max(0, summary.row_count + added - deleted)
+    nearest = _nearest_count(opened)
+    if nearest is not None:
+        known, rows = nearest
+        added, deleted = known.freshness.records_added, known.freshness.records_deleted
+        if known.age == 0:
+            return rows
+        if added is not None and deleted is not None:
+            return max(0, rows + added - deleted)
     return opened.snapshot.total_records
