@@ -93,7 +93,7 @@ class Matches(NamedTuple):
     Attributes:
         share: Of all values, those in both samples.
         is_complete: Whether every value of both sides is known.
-        left_missed, right_missed: No value that is not known on a side has more rows there.
+        left_missed, right_missed: No value that is not heavy on a side, and not in both samples, has more rows there.
         left_spread, right_spread: The variance of what is left over in the buckets of a side; infinite if unknown.
         both_heavy: How many values are heavy on both sides.
         exact_rows: The fewest, the likely, and the most products of the rows of values whose rows are known on both
@@ -133,9 +133,15 @@ class _Totals(NamedTuple):
 
     @classmethod
     def of(cls, left: Counted, right: Counted) -> _Totals:
-        is_complete = left.theta == right.theta == MAX_THETA
+        theta, is_complete = min(left.theta, right.theta), left.theta == right.theta == MAX_THETA
+        missed = (_most_missed(each, theta) for each in (left, right))
         spreads = (math.inf if each.left is None else float(each.left.var()) for each in (left, right))
-        return cls(min(left.theta, right.theta) / MAX_THETA, is_complete, left.missed, right.missed, *spreads)
+        return cls(theta / MAX_THETA, is_complete, *missed, *spreads)
+
+
+def _most_missed(side: Counted, theta: int) -> float:
+    """The most rows of a value that is not heavy and not in both samples, which are those below theta."""
+    return max(side.missed, float(side.high[~side.is_heavy & (side.hashes >= np.uint64(theta))].max(initial=0)))
 
 
 def matches_of(left: Counted, right: Counted) -> Matches:

@@ -13,7 +13,7 @@ from deltalake import write_deltalake
 
 from puffin.errors import UnsupportedTypeError
 from puffin.estimates.counted import Counted
-from puffin.estimates.joins import join_rows
+from puffin.estimates.joins import join_rows, join_within
 from puffin.estimates.known_values import KnownValues
 from puffin.estimates.matches import Matches, OrderedMatches, matches_of
 from puffin.estimates.value_set import EVERYTHING, Span
@@ -237,6 +237,36 @@ def assert_alike(one: Matches, other: Matches) -> None:
     assert one.left == pytest.approx(other.left)
     assert one.right == pytest.approx(other.right)
     assert (one.light_rows, one.light_left) == (other.light_rows, other.light_left)
+
+
+def sampled(hashes: np.ndarray, rows: np.ndarray, theta: int) -> tuple[Counted, KnownValues]:
+    """Values none of which is heavy, in a sample of those below theta."""
+    kept = hashes < np.uint64(theta)
+    hashes, rows = hashes[kept], rows[kept].astype(np.float64)
+    none, missed = np.zeros(len(rows), np.bool_), 0.0 if theta == MAX_THETA else 9.0
+    counted = Counted(theta, hashes, rows, rows, none, 0.5, missed, None, None)
+    return counted, KnownValues(hashes.astype(np.int64), hashes, (rows, rows), (none, none))
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_few_values_of_which_a_sample_has_none_may_join(most):
+    """All values of the small side are known, and none of them is heavy."""
+    inside = []
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        hashes = np.unique(rng.integers(1, MAX_THETA, 500, np.uint64))
+        rows, shared = rng.integers(1, 10, len(hashes)), rng.choice(len(hashes), rng.integers(1, 4), replace=False)
+        large = sampled(hashes, rows, int(MAX_THETA * rng.uniform(0.1, 0.6)))
+        small = sampled(np.sort(hashes[shared]), rng.integers(1, most + 1, len(shared)), MAX_THETA)
+        every = rows[np.sort(shared)]
+        true = float((every * small[0].low).sum()), float(every.sum()), float(small[0].low.sum())
+        for sides in ((large, small), (small, large)):
+            expected = true if sides[0] is large else (true[0], true[2], true[1])
+            plain = join_rows(matches_of(sides[0][0], sides[1][0]))
+            for found in (plain, join_within(OrderedMatches.of(*sides), [EVERYTHING])):
+                assert all(each.upper >= 1 for each in found[:3])
+                inside += [each.lower <= number <= each.upper for each, number in zip(found, expected, strict=False)]
+    assert np.mean(inside) >= 0.93
 
 
 def test_values_that_no_sample_has_are_not_taken_for_absent(make):
