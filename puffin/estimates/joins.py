@@ -259,7 +259,8 @@ def _unknown(found: OneSided, others: tuple[float, float], of_rows: bool, other_
     variance = most**2
     if seen:
         differing = max(0.0, seen_squares - 2 * mean * (of_known + of_light) + seen * mean**2)
-        variance = (differing + _UNSEEN_ALIKE * mean**2) / seen
+        # If none that was seen has rows on the other side, others may have as many as any.
+        variance = (differing + _UNSEEN_ALIKE * (mean or most) ** 2) / seen
     by_mean = _UNSEEN * variance * (squares + weight**2 / (found.known + _FEW))
     rows, upper = weight * mean, weight * most
     if other_rows:

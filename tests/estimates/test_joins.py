@@ -239,13 +239,16 @@ def assert_alike(one: Matches, other: Matches) -> None:
     assert (one.light_rows, one.light_left) == (other.light_rows, other.light_left)
 
 
-def sampled(hashes: np.ndarray, rows: np.ndarray, theta: int) -> tuple[Counted, KnownValues]:
-    """Values none of which is heavy, in a sample of those below theta."""
-    kept = hashes < np.uint64(theta)
-    hashes, rows = hashes[kept], rows[kept].astype(np.float64)
-    none, missed = np.zeros(len(rows), np.bool_), 0.0 if theta == MAX_THETA else 9.0
-    counted = Counted(theta, hashes, rows, rows, none, 0.5, missed, None, None)
-    return counted, KnownValues(hashes.astype(np.int64), hashes, (rows, rows), (none, none))
+def sampled(hashes: np.ndarray, rows: np.ndarray, theta: int, heavy: float = 10) -> tuple[Counted, KnownValues]:
+    """A sample of the values below theta; heavy ones have at least so many rows."""
+    is_heavy = rows >= heavy
+    kept = is_heavy | (hashes < np.uint64(theta))
+    missed = 0.0 if theta == MAX_THETA else float(rows[~kept].max(initial=0))
+    hashes, rows, is_heavy = hashes[kept], rows[kept].astype(np.float64), is_heavy[kept]
+    counted = Counted(theta, hashes, rows, rows, is_heavy, 0.5, missed, None, None)
+    return counted, KnownValues(
+        hashes.astype(np.int64), hashes, (rows, rows), (is_heavy, np.zeros(len(rows), np.bool_))
+    )
 
 
 @pytest.mark.parametrize("most", [1, 3])
@@ -267,6 +270,25 @@ def test_few_values_of_which_a_sample_has_none_may_join(most):
                 assert all(each.upper >= 1 for each in found[:3])
                 inside += [each.lower <= number <= each.upper for each, number in zip(found, expected, strict=False)]
     assert np.mean(inside) >= 0.93
+
+
+def test_few_heavy_values_may_join_although_those_of_the_sample_do_not():
+    """Of the small side one value has no partner, so that its rows there are known if the sample may have it."""
+    inside = []
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        hashes = np.unique(rng.integers(1, MAX_THETA, 500, np.uint64))
+        rows = rng.integers(1, rng.integers(2, 10), len(hashes))
+        shared, absent = rng.choice(len(hashes), 5, replace=False), rng.integers(5)
+        large = sampled(np.delete(hashes, shared[absent]), np.delete(rows, shared[absent]), MAX_THETA // 5)
+        order = np.sort(shared)
+        small = sampled(hashes[order], rng.integers(20, 200, 5), MAX_THETA)
+        every = np.where(order == shared[absent], 0, rows[order])
+        found = join_rows(matches_of(small[0], large[0]))
+        true = float((every * small[0].low).sum()), float(small[0].low[every > 0].sum()), float(every.sum())
+        assert all(each.upper > 0 for each in found[:3])
+        inside += [each.lower - 1e-6 <= number <= each.upper + 1e-6 for each, number in zip(found, true, strict=False)]
+    assert np.mean(inside) >= 0.95
 
 
 def test_values_that_no_sample_has_are_not_taken_for_absent(make):
