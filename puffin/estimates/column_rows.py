@@ -46,7 +46,7 @@ class ColumnFacts:
 
     type: str
     rows: int
-    now: int
+    now: Interval
     added: int | None
     removed: int | None
     nulls: int | None
@@ -115,10 +115,10 @@ class ColumnRows:
         facts = self.facts
         if facts.added == facts.removed == 0:
             return found
-        scale = facts.now / facts.rows if facts.rows else 1.0
+        scale = facts.now.rows / facts.rows if facts.rows else 1.0
         lower = 0 if facts.removed is None else found.lower - facts.removed
-        upper = facts.now if facts.added is None else found.upper + facts.added
-        return Interval(found.rows * scale, lower, upper).within(max(0, lower), min(facts.now, upper))
+        upper = facts.now.upper if facts.added is None else found.upper + facts.added
+        return Interval(found.rows * scale, lower, upper).within(max(0, lower), min(facts.now.upper, upper))
 
     def groups_as_now(self, found: Interval) -> Interval:
         """The distinct values among earlier rows, for the rows of the snapshot asked for."""
@@ -126,7 +126,7 @@ class ColumnRows:
         if facts.added == facts.removed == 0:
             return found
         lower = 0 if facts.removed is None else max(0.0, found.lower - facts.removed)
-        upper = facts.now if facts.added is None else found.upper + facts.added
+        upper = facts.now.upper if facts.added is None else found.upper + facts.added
         return Interval(found.rows, lower, upper).within(lower, max(lower, upper))
 
     # --- with values in order ---------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ class TableRows:
         partitions: The fewest and the most rows that pass, as partitions tell; None if these tell nothing.
     """
 
-    rows: int
+    rows: Interval
     column: Callable[[int], ColumnRows]
     sets: tuple[tuple[int, ...], ...] = ()
     tuples: Callable[[tuple[int, ...]], TupleRows | None] = lambda _: None
@@ -87,7 +87,7 @@ def rows_of_filter(table: TableRows, where: Expression, filter_: ByColumn) -> tu
     whole, predicates = filter_
     found = rows_of(table, whole, known=known)
     if known.get(id(whole)) != PARTITION:  # whose rows are counted anew
-        found = found.within(0, table.rows)
+        found = found.within(0, table.rows.upper)
     methods = [(predicate, known.get(id(part)) or _of_column(table, part, AT_95)[1]) for predicate, part in predicates]
     return found, Methods(where, tuple(methods), known.get(id(whole)) if isinstance(whole, Joined) else None)
 
@@ -95,7 +95,7 @@ def rows_of_filter(table: TableRows, where: Expression, filter_: ByColumn) -> tu
 def rows_of(table: TableRows, part: Part, z: float = AT_95, known: dict[int, str] | None = None) -> Interval:
     """The rows that pass a part of a filter; ``known`` takes the method for each part, by its id."""
     if isinstance(part, Constant):
-        return Interval.exactly(table.rows if part.value else 0)
+        return table.rows if part.value else NOTHING
     if isinstance(part, OfColumn):
         found, method = _of_column(table, part, z)
     else:
@@ -118,8 +118,8 @@ def _by_partitions(table: TableRows, part: Part, found: Interval, method: str) -
 
 
 def _rows_of_several(table: TableRows, part: Joined, known: dict[int, str] | None) -> tuple[Interval, str]:
-    rows = float(table.rows)
-    if rows == 0:
+    rows = table.rows
+    if rows.upper == 0:
         return NOTHING, INDEPENDENCE
     # Bounds that hold however the columns depend have to hold for each of them.
     each = [rows_of(table, inner, ALWAYS, known) for inner in part.parts]
@@ -132,7 +132,7 @@ def _rows_of_several(table: TableRows, part: Joined, known: dict[int, str] | Non
 
 def _with_tuples(table: TableRows, parts: Sequence[Part], each: Sequence[Interval]) -> tuple[Interval, str]:
     """What joint sketches tell of the columns that they cover; these are independent of the others."""
-    rows = float(table.rows)
+    rows = table.rows
     left = {part.field_id: (i, part) for i, part in enumerate(parts) if isinstance(part, OfColumn)}
     together: list[Interval] = []
     covered: set[int] = set()
@@ -155,24 +155,26 @@ def _with_tuples(table: TableRows, parts: Sequence[Part], each: Sequence[Interva
     return _all_of([*together, *(found for i, found in enumerate(each) if i not in covered)], rows), INDEPENDENCE
 
 
-def _all_of(each: Sequence[Interval], rows: float) -> Interval:
-    together, lower, upper = rows, (1 - len(each)) * rows, rows
+def _all_of(each: Sequence[Interval], rows: Interval) -> Interval:
+    every, most = rows.rows or 1, rows.upper
+    together, lower, upper = float(rows.rows), (1 - len(each)) * most, most
     for found in each:
-        together *= found.rows / rows
+        together *= found.rows / every
         lower += found.lower
         upper = min(upper, found.upper)
     lower = max(lower, 0.0)
     return Interval(min(max(together, lower), upper), lower, upper)
 
 
-def _any_of(each: Sequence[Interval], rows: float) -> Interval:
+def _any_of(each: Sequence[Interval], rows: Interval) -> Interval:
+    every = rows.rows or 1
     others, lower, upper = 1.0, 0.0, 0.0
     for found in each:
-        others *= 1 - found.rows / rows
+        others *= 1 - found.rows / every
         lower = max(lower, found.lower)
         upper += found.upper
-    upper = min(upper, rows)
-    return Interval(min(max(rows * (1 - others), lower), upper), lower, upper)
+    upper = min(upper, rows.upper)
+    return Interval(min(max(rows.rows * (1 - others), lower), upper), lower, upper)
 
 
 def by_column(table: TableRows, where: Expression) -> ByColumn:

@@ -42,9 +42,9 @@ def groups_of(table: TableRows, field_ids: Sequence[int], where: Part, joint: In
             expected = -combinations * math.expm1(-passing.rows / combinations) if combinations else 0.0
         else:
             own = [each.own for each in found if each.own is not None]
-            rows = rows_of(table, Joined(tuple(own), True)).rows if own else table.rows
+            rows = rows_of(table, Joined(tuple(own), True)).rows if own else table.rows.rows
             expected = _left(joint.rows * math.prod(each.kept for each in found), passing.rows / max(rows, 1), rows)
-            lower = max(lower, joint.lower - (table.rows - rows_of(table, where, ALWAYS).lower))
+            lower = max(lower, joint.lower - (table.rows.upper - rows_of(table, where, ALWAYS).lower))
             upper = min(upper, joint.upper)
         upper = max(lower, upper)
         together = Interval(min(max(expected, lower), upper), lower, upper)
@@ -76,7 +76,7 @@ class _OfColumn(NamedTuple):
         kept = min(1.0, some.rows / every.rows) if every.rows else 1.0
         if where is own:
             return cls(own, kept, some)
-        rows = Interval.exactly(table.rows) if own is None else rows_of(table, own, ALWAYS)
+        rows = table.rows if own is None else rows_of(table, own, ALWAYS)
         passing = rows_of(table, where, ALWAYS)
         expected = kept * column.groups_left(min(1.0, passing.rows / max(rows.rows, 1)))
         # Each row that passes what is required of the column, but not the whole filter, may take a group away.

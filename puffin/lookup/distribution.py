@@ -84,7 +84,7 @@ def column_distribution(estimator: Estimator, name: str) -> ColumnDistribution:
         snapshot_id=None if opened.is_empty else opened.snapshot.snapshot_id,
         column=column,
         type=rows.facts.type,
-        row_count=estimator.table.rows,
+        row_count=estimator.row_count,
         shape=shape,
         reason=reason,
     )

@@ -13,16 +13,17 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from puffin.errors import PuffinError, UnsupportedTableError, UsageError
+from puffin.errors import PuffinError, UsageError
 from puffin.estimates.column_rows import ColumnFacts, ColumnRows
 from puffin.estimates.counted import Counted
 from puffin.estimates.filters import Methods, Part, TableRows, by_column, rows_of_filter
 from puffin.estimates.groups import groups_of
-from puffin.estimates.interval import Interval
+from puffin.estimates.interval import NOTHING, Interval
 from puffin.estimates.partitions import Partitions
 from puffin.estimates.tuple_rows import TupleRows
 from puffin.estimates.value_set import compared
 from puffin.load import load_table
+from puffin.lookup.table_rows import counted_rows, known_rows, rows_of_files
 from puffin.planning.plan import filter_parser
 from puffin.sketches.row_counts import RowCounts
 from puffin.statistics.ancestry import KnownSketch, known_sketches
@@ -34,7 +35,7 @@ from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.tables.arguments import NameOrPath, check_list
 from puffin.tables.base import Column, SnapshotSelector
 from puffin.tables.expression import Constant, Expression
-from puffin.tables.partition_rows import PartitionRows, rows_of_tasks
+from puffin.tables.partition_rows import PartitionRows
 from puffin.tables.snapshot import TableSnapshot
 from puffin.values.column_summary import ColumnSummary
 
@@ -159,16 +160,21 @@ class Estimator:
             snapshot_id=None if opened.is_empty else opened.snapshot.snapshot_id,
             where=where,
             group_by=None if columns is None else tuple(column.name for column in columns),
-            row_count=table.rows,
+            row_count=self.row_count,
             rows=found,
             groups=groups,
             how=how,
         )
 
+    @property
+    def row_count(self) -> int:
+        """The rows of the table, or what they most likely are; raises as `table`."""
+        return int(self.table.rows.rows)
+
     @functools.cached_property
-    def counted_rows(self) -> int | None:
+    def counted_rows(self) -> Interval | None:
         """The live rows, as statistics of the snapshot counted them, or as metadata tells; None if neither does."""
-        return 0 if self.opened.is_empty else _row_count(self.opened)
+        return NOTHING if self.opened.is_empty else known_rows(self.opened)
 
     @functools.cached_property
     def table(self) -> TableRows:
@@ -180,7 +186,7 @@ class Estimator:
         with self._loading:
             rows = self.counted_rows
             if rows is None:
-                rows = _rows_of_files(self.opened)
+                rows = rows_of_files(self.opened)
         return TableRows(rows, self.column, self._sets, self.tuples, self._partitions())
 
     def _partitions(self) -> Callable[[Part], tuple[int, int] | None] | None:
@@ -195,7 +201,7 @@ class Estimator:
 
     def _partition_rows(self) -> Sequence[PartitionRows] | None:
         """The rows of each partition; None if they are not known, or are not those that statistics counted."""
-        rows, counted = self.opened.partition_rows(), _counted(self.opened)
+        rows, counted = self.opened.partition_rows(), counted_rows(self.opened)
         if rows is None or counted is None:
             return rows
         fewest, most = sum(each.lower for each in rows), sum(each.upper for each in rows)
@@ -265,7 +271,7 @@ class Estimator:
         facts = [column.facts for column in [*self._columns.values()]]  # other threads may add columns
         if all(each.added == each.removed == 0 for each in facts):
             return None
-        return next((each.now / each.rows for each in facts if each.rows), 1.0)
+        return next((each.now.rows / each.rows for each in facts if each.rows), 1.0)
 
     def row_counts(self, field_id: int) -> RowCounts | None:
         """The row counts of a column; None if there are none that can be read."""
@@ -294,11 +300,19 @@ class Estimator:
 
     def _facts(self, field_id: int) -> ColumnFacts:
         opened, now = self.opened, self.table.rows
+        every = int(now.upper)
         column = opened.state.columns_by_id.get(field_id)
         if opened.is_empty or column is None:
-            unknown = Interval(0, 0, now)
-            type_ = "binary" if column is None else column.type
-            return ColumnFacts(type=type_, rows=now, now=now, added=0, removed=0, nulls=None, nans=None, ndv=unknown)
+            return ColumnFacts(
+                type="binary" if column is None else column.type,
+                rows=every,
+                now=now,
+                added=None,
+                removed=None,
+                nulls=None,
+                nans=None,
+                ndv=Interval(0, 0, every),
+            )
         stored = StoredBlobs(opened, [column.field_id])
         nearest = known_sketches(opened, [column.field_id])[column.field_id]
         (answer,) = answer_columns({column.field_id: nearest}, [column], lambda: stored)
@@ -306,9 +320,13 @@ class Estimator:
         usable = [each for each in nearest if each.misfit is None]
         of = next((each for each in usable if each.blob.snapshot_id == answer.stats_snapshot_id), None)
         distinct = answer.distinct
-        ndv = Interval(0, 0, now) if distinct is None else Interval(distinct.ndv, distinct.lower, distinct.upper)
-        rows = now if summary.row_count is None else summary.row_count
-        is_same = of is not None and of.age == 0
+        ndv = Interval(0, 0, every) if distinct is None else Interval(distinct.ndv, distinct.lower, distinct.upper)
+        rows = every if summary.row_count is None else summary.row_count
+        added, removed = answer.freshness.records_added, answer.freshness.records_deleted
+        if of is not None and of.age == 0:
+            added = removed = 0
+        if summary.row_count is None and not now.is_exact:
+            added = removed = None
         distribution = counts = None
         if of is not None:
             distribution, counts = _read(stored, of, DISTRIBUTION), _read(stored, of, ROW_COUNTS)
@@ -319,8 +337,8 @@ class Estimator:
             type=type_,
             rows=rows,
             now=now,
-            added=0 if is_same else answer.freshness.records_added,
-            removed=0 if is_same else answer.freshness.records_deleted,
+            added=added,
+            removed=removed,
             nulls=summary.null_count,
             nans=0 if type_ not in ("float", "double") else summary.nan_count,
             ndv=ndv,
@@ -337,42 +355,3 @@ def _read(stored: StoredBlobs, known: KnownSketch, kind: Kind[T]) -> T | None:
     except PuffinError as exc:
         _log.warning("%s: %s is left out: %s", known.entry.statistics_path, kind.title, exc)
         return None
-
-
-def _counted(opened: TableSnapshot) -> int | None:
-    """The live rows, as statistics of this very snapshot counted them; None without."""
-    nearest = _nearest_count(opened)
-    return None if nearest is None or nearest[0].age > 0 else nearest[1]
-
-
-def _nearest_count(opened: TableSnapshot) -> tuple[KnownSketch, int] | None:
-    """The sketch of the nearest rows that were counted, whatever its column, and how many these are; None without."""
-    every = (each for known in known_sketches(opened).values() for each in known)
-    for each in sorted(every, key=lambda known: known.age):
-        summary = each.said.summary
-        if summary is not None and summary.row_count is not None:
-            return each, summary.row_count
-    return None
-
-
-def _rows_of_files(opened: TableSnapshot) -> int:
-    """The live rows that metadata counts file by file, or the most that these can be."""
-    partitions = opened.partition_rows()
-    if partitions is None and opened.state.format == "delta":
-        raise UnsupportedTableError(
-            f"{opened.name}: expected the record count of every file in the log, or statistics of this version by "
-            "`puffin analyze`; found files without"
-        )
-    return sum(each.upper for each in (rows_of_tasks(opened.tasks) if partitions is None else partitions))
-
-
-def _row_count(opened: TableSnapshot) -> int | None:
-    nearest = _nearest_count(opened)
-    if nearest is not None:
-        known, rows = nearest
-        added, deleted = known.freshness.records_added, known.freshness.records_deleted
-        if known.age == 0:
-            return rows
-        if added is not None and deleted is not None:
-            return max(0, rows + added - deleted)
-    return opened.snapshot.total_records

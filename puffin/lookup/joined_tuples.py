@@ -54,7 +54,7 @@ def joined_tuples(left: OneSide, right: OneSide) -> JoinedTuples | None:
     hashes, times = (np.concatenate(each) for each in zip(*(_with_null(*side) for side in sides), strict=True))
     hashes, first = first_of_each(hashes)
     left_over = (
-        _nulls_left(each, hashes, times[first], of_side) / max(estimator.table.rows, 1)
+        _nulls_left(each, hashes, times[first], of_side) / max(estimator.table.rows.rows, 1)
         for (estimator, _), each, of_side in zip(sides, (one, other), nulls, strict=True)
     )
     return JoinedTuples((one.without(hashes), other.without(hashes)), min(1.0, *left_over))

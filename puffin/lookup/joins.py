@@ -248,7 +248,7 @@ class RowsOfJoins:
     def _by_theta(self, left: Side, right: Side) -> JoinRows:
         by_sketches = self._by_sketches
         if by_sketches is None:
-            by_sketches = left.table_rows * right.table_rows / max(left.ndv, right.ndv, 1.0)
+            by_sketches = left.estimator.row_count * right.estimator.row_count / max(left.ndv, right.ndv, 1.0)
         rows, most = by_sketches * left.kept * right.kept, left.rows.upper * right.rows.upper
         return JoinRows(Interval(rows, 0, most).within(0, most), _at_most(rows, left), _at_most(rows, right), THETA)
 
@@ -261,19 +261,15 @@ class Side:
         self.estimator = estimator
         self._where = where
         self._part: Part = _ALL
-        self.rows, self.how = Interval.exactly(estimator.table.rows), None
+        self.rows, self.how = estimator.table.rows, None
         if where is not None:
             self._part, self.rows, self.how = estimator.filtered(where)
         self.own, self._rest = _divided(self._part, self.columns[0].field_id)
 
     @property
-    def table_rows(self) -> int:
-        return self.estimator.table.rows
-
-    @property
     def kept(self) -> float:
         """The share of rows that the filter leaves."""
-        return self.rows.rows / max(self.table_rows, 1)
+        return self.rows.rows / max(self.estimator.row_count, 1)
 
     @property
     def ndv(self) -> float:
@@ -296,12 +292,12 @@ class Side:
     def of_join(self, rest: Part, of_other: Part) -> JoinSide:
         """What the rest of the filter leaves; ``of_other`` is that of the other side."""
         table, whole = self.estimator.table, Interval.exactly(1)
-        rows = max(table.rows, 1)
+        every, most = max(table.rows.rows, 1), max(table.rows.upper, 1)
         # Which rows of a value are left is not known, whatever the estimate says.
-        share = whole if rest is _ALL else Interval(rows_of(table, rest).rows / rows, 0, 1)
+        share = whole if rest is _ALL else Interval(rows_of(table, rest).rows / every, 0, 1)
         if (growth := self.estimator.growth) is not None:
-            return JoinSide(self.rows, Interval(0, 0, rows), Interval(share.rows * growth, 0, rows))
-        chosen = Interval.exactly(table.rows)
+            return JoinSide(self.rows, Interval(0, 0, most), Interval(share.rows * growth, 0, most))
+        chosen = table.rows
         if of_other is _ALL and rest is self._rest and self.own is not None:
             chosen = self.rows if rest is _ALL else rows_of(table, OfColumn(self.columns[0].field_id, self.own))
         return JoinSide(self.rows, chosen, share)
@@ -322,7 +318,7 @@ def _described(estimator: Estimator, columns: Sequence[Column]) -> JoinSideOf:
     """The side of several columns, as answers describe it."""
     groups = groups_of(estimator.table, [column.field_id for column in columns], _ALL)
     name = "+".join(column.name for column in columns)
-    return JoinSideOf(estimator.opened.name, name, groups.rounded()[0], estimator.table.rows)
+    return JoinSideOf(estimator.opened.name, name, groups.rounded()[0], estimator.row_count)
 
 
 def _both(left: ValueSet | None, right: ValueSet | None) -> ValueSet | None:

@@ -55,7 +55,7 @@ class Column:
             ColumnFacts(
                 type=type_,
                 rows=total,
-                now=total,
+                now=Interval.exactly(total),
                 added=0,
                 removed=0,
                 nulls=0,

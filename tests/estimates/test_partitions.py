@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from puffin.estimates.interval import Interval
 from puffin.iceberg.commit.partition_stats import partition_statistics, write_partition_statistics
 from puffin.load import load_table
 from puffin.lookup.estimates import Estimator, TableEstimate, estimate
@@ -114,7 +115,7 @@ def test_iceberg_partitions_bound_every_filter(tmp_path: Path, monkeypatch, is_p
         made.write_partition_statistics()
         estimator = Estimator(load_table(str(made.table.root)).open())
         if not is_planned:
-            estimator.__dict__["counted_rows"] = len(rows)
+            estimator.__dict__["counted_rows"] = Interval.exactly(len(rows))
             monkeypatch.setattr(type(estimator.opened), "_plan", lambda _: pytest.fail("manifests were read"))
         filters = made.filters(without=FLOATS)
         for _ in range(FILTERS_OF_A_TABLE):

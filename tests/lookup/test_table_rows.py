@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from puffin.estimates.interval import Interval
 from puffin.lookup.estimates import Estimator
 from puffin.values.column_summary import ColumnSummary
 
@@ -95,4 +96,26 @@ def test_rows_that_statistics_of_the_snapshot_counted_are_those_of_the_table(est
         history.change()
     last = len(history.rows) - 1
     counted = {column: chance.randrange(last + 1) for column in COLUMNS} | {chance.choice(COLUMNS): last}
-    assert estimator_of(history, counted).counted_rows == history.rows[-1]
+    assert estimator_of(history, counted).counted_rows == Interval.exactly(history.rows[-1])
+
+
+@pytest.mark.parametrize("is_analyzed", [False, True])
+def test_rows_after_deletes_are_within_bounds(estimator_of, is_analyzed):
+    """Delete files name rows twice, or rows of files that are gone, or delete by value."""
+    exact = bounded = 0
+    for seed in range(150):
+        chance = random.Random(seed)
+        history = History(chance)
+        for _ in range(chance.randrange(2, 12)):
+            history.change()
+        counted = {column: chance.randrange(len(history.rows)) for column in COLUMNS} if is_analyzed else {}
+        estimator, true = estimator_of(history, counted), history.rows[-1]
+        if estimator.counted_rows is None:  # only manifests tell
+            continue
+        whole = estimator.estimate()
+        for found in (whole.rows, estimator.estimate("b >= 0").rows, estimator.estimate("b >= 0 and c >= 0").rows):
+            assert found.lower <= true <= found.upper, seed
+        assert whole.rows.lower <= whole.row_count <= whole.rows.upper
+        exact += whole.rows.is_exact
+        bounded += not whole.rows.is_exact
+    assert min(exact, bounded) > 20

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar
 
 from puffin.errors import CorruptMetadataError, FileNotFound, UnsupportedTableError
-from puffin.iceberg.metadata.snapshot_records import added_records, deleted_records, total_records
+from puffin.iceberg.metadata.snapshot_records import added_records, deleted_records, most_records, total_records
 from puffin.storage import Store
 from puffin.tables.base import PartitionStatisticsEntry, Snapshot, StatisticsEntry, natural_number
 from puffin.tables.document import current_schema
@@ -180,6 +180,7 @@ def _snapshot(snapshot: Mapping[str, Any]) -> Snapshot:
         added_records=added_records(summary),
         deleted_records=deleted_records(summary),
         total_records=total_records(summary),
+        most_records=most_records(summary),
         total_files=natural_number(summary.get("total-data-files")),
         total_bytes=natural_number(summary.get("total-files-size")),
         is_trino_insert=summary.get("operation") == "append" and "trino_query_id" in summary,

@@ -3,6 +3,7 @@ Reads row counts from a snapshot's summary: total, added and deleted (spec, "Sna
 
 A summary counts the rows of data files. It counts the rows that delete files delete separately, and a removed data file
 counts with its deleted rows. An equality delete may delete any number of rows, so with one the counts are unknown.
+A position may be named twice, or be in a file that is gone: then fewer rows are gone than are counted.
 Writers omit counts that are zero, and the oldest writers omit all.
 """
 
@@ -32,10 +33,16 @@ def deleted_records(summary: Mapping[str, Any]) -> int | None:
 
 
 def total_records(summary: Mapping[str, Any]) -> int | None:
-    """The live rows; None if unknown."""
+    """The live rows, or less if delete files name positions that are gone; None if unknown, as with more of these."""
     if "total-records" not in summary or _count(summary, "total-equality-deletes") != 0:
         return None
-    return _sum(_count(summary, "total-records"), _count(summary, "total-position-deletes", -1))
+    total = known_sum((_count(summary, "total-records"), _count(summary, "total-position-deletes", -1)))
+    return None if total is None or total < 0 else total
+
+
+def most_records(summary: Mapping[str, Any]) -> int | None:
+    """The rows of data files, whether they live or not; None if unknown."""
+    return natural_number(summary.get("total-records"))
 
 
 def _has_counts(summary: Mapping[str, Any]) -> bool:

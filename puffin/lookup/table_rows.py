@@ -1,0 +1,75 @@
+"""
+How many live rows a table has: as statistics counted them, or as far as metadata tells.
+
+Summaries of Iceberg count as deleted what delete files name and what is in data files that go. Some of these rows may
+have been gone before, so that the difference is only the fewest that are left. A Delta log counts live rows.
+"""
+
+from __future__ import annotations
+
+import math
+
+from puffin.errors import UnsupportedTableError
+from puffin.estimates.interval import Interval
+from puffin.statistics.ancestry import KnownSketch, known_sketches
+from puffin.tables.partition_rows import rows_of_tasks
+from puffin.tables.snapshot import TableSnapshot
+
+
+def counted_rows(opened: TableSnapshot) -> int | None:
+    """The rows, as statistics of this very snapshot counted them; None without."""
+    nearest = _nearest_count(opened)
+    return None if nearest is None or nearest[0].age > 0 else nearest[1]
+
+
+def known_rows(opened: TableSnapshot) -> Interval | None:
+    """The rows, as the nearest statistics and summaries tell; None if these do not."""
+    nearest, snapshot = _nearest_count(opened), opened.snapshot
+    if nearest is not None and nearest[0].age == 0:
+        return Interval.exactly(nearest[1])
+    total, most = snapshot.total_records, math.inf if snapshot.most_records is None else snapshot.most_records
+    if total is not None and total == most:
+        return Interval.exactly(total)
+    since = None if nearest is None else _rows_since(*nearest, is_delta=opened.state.format == "delta")
+    if since is not None:
+        return since.within(total or 0, most)
+    return None if total is None else Interval(total, total, most)
+
+
+def rows_of_files(opened: TableSnapshot) -> Interval:
+    """
+    The rows that metadata counts file by file, as an estimate the most of them; reads manifests.
+
+    Raises UnsupportedTableError if a Delta log does not tell.
+    """
+    partitions = opened.partition_rows()
+    if partitions is None and opened.state.format == "delta":
+        raise UnsupportedTableError(
+            f"{opened.name}: expected the record count of every file in the log, or statistics of this version by "
+            "`puffin analyze`; found files without"
+        )
+    rows = rows_of_tasks(opened.tasks) if partitions is None else partitions
+    fewest, most = sum(each.lower for each in rows), sum(each.upper for each in rows)
+    return Interval(most, fewest, most)
+
+
+def _nearest_count(opened: TableSnapshot) -> tuple[KnownSketch, int] | None:
+    """The sketch of the nearest rows that were counted, whatever its column, and how many these are; None without."""
+    every = (each for known in known_sketches(opened).values() for each in known)
+    for each in sorted(every, key=lambda known: known.age):
+        summary = each.said.summary
+        if summary is not None and summary.row_count is not None:
+            return each, summary.row_count
+    return None
+
+
+def _rows_since(known: KnownSketch, rows: int, *, is_delta: bool) -> Interval | None:
+    """The rows after what came and went since so many were counted; None if unknown, also if more went than came."""
+    added, deleted = known.freshness.records_added, known.freshness.records_deleted
+    if added is None or (deleted is None and is_delta):
+        return None
+    most = rows + added
+    left = most - (deleted or 0)
+    if left < 0:
+        return None
+    return Interval.exactly(left) if is_delta else Interval(left, 0 if deleted is None else left, most)
