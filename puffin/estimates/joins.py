@@ -17,7 +17,7 @@ import numpy as np
 
 from puffin.estimates.interval import AT_95, NOTHING, Interval, Sums, sum_of
 from puffin.estimates.matches import Matches, OneSided, OrderedMatches
-from puffin.estimates.value_set import Span
+from puffin.estimates.value_set import ValueSet
 
 HEAVY_AND_SAMPLE, SAMPLE, EXACT = "heavy hitters and sample", "sample", "all values"
 THETA, INDEPENDENCE = "theta", "independence assumed"
@@ -144,12 +144,12 @@ def join_rows(found: Matches, whole: Matches | None = None) -> JoinRows:
     return JoinRows(rows, left_semi, right_semi, method)
 
 
-def join_within(found: OrderedMatches, spans: Sequence[Span]) -> JoinRows:
-    """Estimate a join of the values in these spans, with 95 % bounds."""
-    certain = join_rows(found.within(spans), found.whole)
+def join_within(found: OrderedMatches, values: ValueSet) -> JoinRows:
+    """Estimate a join of the values in a set, with 95 % bounds."""
+    certain = join_rows(found.within(values), found.whole)
     if found.is_cut is None:
         return certain
-    possible = join_rows(found.within(spans, possible=True), found.whole)
+    possible = join_rows(found.within(values, possible=True), found.whole)
     rows, left, right = (low.or_else(high) for low, high in zip(certain[:3], possible[:3], strict=True))
     return JoinRows(rows, left, right, certain.method)
 

@@ -17,7 +17,7 @@ import numpy as np
 from puffin.estimates.counted import Counted, Flags, Numbers
 from puffin.estimates.interval import Sums
 from puffin.estimates.known_values import KnownValues, places_in
-from puffin.estimates.value_set import Span
+from puffin.estimates.value_set import ValueSet
 from puffin.sketches.distribution import Counts, bucket_of, first_of_each, is_among
 from puffin.sketches.row_tally import Hashes
 from puffin.sketches.theta_image import MAX_THETA
@@ -161,7 +161,11 @@ def _light_total(side: Counted, heavy_on_other: OneSided) -> float | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OrderedMatches:
-    """The values of two columns in ascending order, the sums over all values before each, and over the whole."""
+    """
+    The values of two columns in ascending order, the sums over all values before each, and over the whole.
+
+    The last sums are those after NaN, which is above all values and has no place among them.
+    """
 
     totals: _Totals
     keys: list[Any]
@@ -179,8 +183,9 @@ class OrderedMatches:
         hashes = np.concatenate((left_values.hashes, right_values.hashes[at]))
         order = sorted(range(len(keys)), key=keys.__getitem__)
         every = _united(left_rows.hashes, right_rows.hashes)
-        terms = _terms(left_rows, right_rows, every)[:, np.searchsorted(every, hashes[order])]
-        sums = np.zeros((len(keys) + 1, len(terms)))
+        in_order = np.searchsorted(every, hashes[order])
+        terms = _terms(left_rows, right_rows, every)[:, [*in_order, *np.delete(np.arange(len(every)), in_order)]]
+        sums = np.zeros((len(every) + 1, len(terms)))
         np.cumsum(terms.T, axis=0, out=sums[1:])
         totals = _Totals.of(left_rows, right_rows)
         return cls(
@@ -191,12 +196,14 @@ class OrderedMatches:
             whole=_matches(totals, sums[-1].tolist()),
         )
 
-    def within(self, spans: Sequence[Span], *, possible: bool = False) -> Matches:
-        """The sums over the values that are certainly in these spans, or over all that may be."""
+    def within(self, values: ValueSet, *, possible: bool = False) -> Matches:
+        """The sums over the values that are certainly in a set, or over all that may be."""
         found, last = np.zeros(self.sums.shape[1]), 0
-        for span in spans:
+        for span in values.spans:
             first, last = places_in(self.keys, self.is_cut, span, possible=possible, since=last)
             found += self.sums[last] - self.sums[first]
+        if values.nan:
+            found += self.sums[-1] - self.sums[len(self.keys)]
         return _matches(self.totals, found.tolist())
 
 

@@ -205,7 +205,7 @@ class RowsOfJoins:
         points = (values if left_out is None else left_out).single_values(_MOST_POINTS)
         if points is None or has_changed:  # a column tells the rows of a value as they are now
             ordered = self._ordered
-            return None if ordered is None else join_within(ordered, values.spans)
+            return None if ordered is None else join_within(ordered, values)
         sets = [ValueSet.of(Op.EQ, (point,)) for point in points if point is not None]
         rows = ((columns[0].find(each, AT_95)[0], columns[1].find(each, AT_95)[0]) for each in sets)
         some = join_of_values(rows, columns[0].is_complete and columns[1].is_complete)

@@ -181,7 +181,7 @@ def test_bounds_of_joins_hold():
             off.append(abs(found.rows / true - 1))
         start, stop = left.span(rng)
         sides = [(each.estimated.counted(None), each.estimated.known_values) for each in (left, right)]
-        found = join_within(OrderedMatches.of(*sides), left.between(start, stop).spans).rows
+        found = join_within(OrderedMatches.of(*sides), left.between(start, stop)).rows
         true = sum(left.by_value[value] * right.by_value.get(value, 0) for value in left.values[start:stop])
         parts.append(found.lower - 1e-6 <= true <= found.upper + 1e-6)
     assert_holds(whole)
