@@ -18,7 +18,7 @@ from puffin.estimates.counted import Counted, Flags, Numbers
 from puffin.estimates.interval import Sums
 from puffin.estimates.known_values import KnownValues, places_in
 from puffin.estimates.value_set import ValueSet
-from puffin.sketches.distribution import Counts, bucket_of, first_of_each, is_among
+from puffin.sketches.distribution import Counts, bucket_of, first_of_each
 from puffin.sketches.row_tally import Hashes
 from puffin.sketches.theta_image import MAX_THETA
 
@@ -174,13 +174,17 @@ class OrderedMatches:
     whole: Matches
 
     @classmethod
-    def of(cls, left: tuple[Counted, KnownValues], right: tuple[Counted, KnownValues]) -> OrderedMatches:
-        """From the rows of both columns by hash, and their values in order."""
+    def of(
+        cls, left: tuple[Counted, KnownValues], right: tuple[Counted, KnownValues], zeros: Hashes | None = None
+    ) -> OrderedMatches:
+        """From the rows of both columns by hash, with the zeros as one (`as_one`), and their values in order."""
         (left_rows, left_values), (right_rows, right_values) = left, right
-        at = np.flatnonzero(~is_among(right_values.hashes, np.sort(left_values.hashes)))
-        keys = [*left_values.keys, *(right_values.keys[i] for i in at.tolist())]
-        is_cut = [*left_values.is_cut, *(right_values.is_cut[i] for i in at.tolist())]
-        hashes = np.concatenate((left_values.hashes, right_values.hashes[at]))
+        hashes = np.concatenate((left_values.hashes, right_values.hashes))
+        if zeros is not None:
+            hashes[hashes == zeros[0]] = zeros[1]
+        hashes, at = np.unique(hashes, return_index=True)
+        both = [*left_values.keys, *right_values.keys], [*left_values.is_cut, *right_values.is_cut]
+        keys, is_cut = ([each[i] for i in at.tolist()] for each in both)
         order = sorted(range(len(keys)), key=keys.__getitem__)
         every = _united(left_rows.hashes, right_rows.hashes)
         in_order = np.searchsorted(every, hashes[order])

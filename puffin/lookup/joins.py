@@ -23,11 +23,13 @@ from puffin.estimates.interval import AT_95, Interval
 from puffin.estimates.joins import INDEPENDENCE, THETA, JoinRows, JoinSide, join_of_values, join_rows, join_within
 from puffin.estimates.matches import OrderedMatches, matches_of
 from puffin.estimates.value_set import ValueSet
+from puffin.estimates.zeros import as_one, zeros_of
 from puffin.lookup.estimates import Estimator
 from puffin.lookup.joined_tuples import OneSide, counted_values, joined_tuples
 from puffin.lookup.question import Question
 from puffin.lookup.sets import JoinEstimate, column_sketch, join_estimate
 from puffin.lookup.sets import JoinSide as JoinSideOf
+from puffin.sketches.row_tally import Hashes
 from puffin.tables.base import Column
 from puffin.tables.expression import Constant, Op
 from puffin.values.value_type import hashes_alike
@@ -216,7 +218,9 @@ class RowsOfJoins:
         """The rows without filters; None if statistics do not have them by value on both sides."""
         if self._is_of_one:
             left, right = (counted_values(estimator, column) for estimator, (column,) in (self._left, self._right))
-            return None if left is None or right is None else join_rows(matches_of(left, right))
+            if left is None or right is None:
+                return None
+            return join_rows(matches_of(as_one(left, self._zeros), as_one(right, self._zeros)))
         tuples = joined_tuples(self._left, self._right)
         if tuples is None:
             return None
@@ -232,8 +236,15 @@ class RowsOfJoins:
             counted = rows.counted(None)
             if rows.known_values is None or counted is None:
                 return None
-            sides.append((counted, rows.known_values))
-        return OrderedMatches.of(*sides)
+            sides.append((as_one(counted, self._zeros), rows.known_values))
+        left, right = sides
+        return OrderedMatches.of(left, right, self._zeros)
+
+    @property
+    def _zeros(self) -> Hashes | None:
+        """The hashes of 0.0 and -0.0, which are one value in a join, if the columns may have these."""
+        estimator, (column,) = self._left
+        return zeros_of(estimator.column(column.field_id).facts.type)
 
     @functools.cached_property
     def _columns(self) -> list[RowsOfJoins]:

@@ -25,6 +25,7 @@ from puffin.errors import CorruptError, NotFoundError, PuffinError, UnsupportedE
 from puffin.estimates.filters import Methods
 from puffin.estimates.interval import Interval
 from puffin.estimates.joins import JoinRows, SideRows
+from puffin.estimates.zeros import sketch_as_one, zeros_of
 from puffin.lookup.partition_filter import PartitionFilter
 from puffin.lookup.question import Question
 from puffin.sketches.sizes import DEFAULT_LG_K
@@ -222,6 +223,9 @@ def column_sketch(opened: TableSnapshot, question: Question) -> ColumnSketch:
 def join_estimate(left: ColumnSketch, right: ColumnSketch) -> JoinEstimate:
     """Estimate overlap and join of two columns, with 95 % bounds; UnsupportedTypeError if hashed differently."""
     _check_alike(left, right)
+    left_side, right_side = (JoinSide(s.table, s.column.name, s.sketch.ndv, s.row_count) for s in (left, right))
+    zeros = zeros_of(left.hashed_type)
+    left, right = (dataclasses.replace(each, sketch=sketch_as_one(each.sketch, zeros)) for each in (left, right))
     one, other = left.sketch, right.sketch
     both = one.intersect(other)
     sampled_left, sampled_right = (int(np.searchsorted(s.hashes, np.uint64(both.theta))) for s in (one, other))
@@ -229,7 +233,6 @@ def join_estimate(left: ColumnSketch, right: ColumnSketch) -> JoinEstimate:
     least = min(one.estimate, other.estimate)
     can_tell = all(sampled or sketch.empty for sampled, sketch in ((sampled_left, one), (sampled_right, other)))
     found = Distinct.of(both)
-    left_side, right_side = (JoinSide(s.table, s.column.name, s.sketch.ndv, s.row_count) for s in (left, right))
     return JoinEstimate(
         left=left_side,
         right=right_side,

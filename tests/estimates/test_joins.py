@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,7 @@ from puffin.estimates.joins import join_rows, join_within
 from puffin.estimates.known_values import KnownValues
 from puffin.estimates.matches import Matches, OrderedMatches, matches_of
 from puffin.estimates.value_set import VALUES, Span, ValueSet
+from puffin.estimates.zeros import as_one
 from puffin.lookup import Lookup
 from puffin.lookup.joins import JoinPairs
 from puffin.sketches.theta_image import MAX_THETA
@@ -37,7 +39,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
 
 def small(seed: int) -> pa.Table:
     chance = random.Random(seed)
-    numbers = [None, 0.5, -1.5, 2.0, 1e300, float("nan")]
+    numbers = [None, 0.5, -1.5, 0.0, -0.0, 2.0, 1e300, float("nan")]
     texts = [None, "", "a", "ab", "abc", "zz", "b" * 70]
     return pa.table(
         {
@@ -66,7 +68,7 @@ def counted(left: pa.Table, right: pa.Table, on: list[tuple[str, str]], wheres: 
 
 
 def filter_of(key: str, chance: random.Random) -> str:
-    literals = {"i": [0, 3, 11, 29, 40], "s": ["''", "'a'", "'ab'", "'zz'"], "f": [0.5, 2.0, 0.1]}[key]
+    literals = {"i": [0, 3, 11, 29, 40], "s": ["''", "'a'", "'ab'", "'zz'"], "f": [0.5, 2.0, 0.1, 0.0, -0.0]}[key]
     one, other = chance.choice(literals), chance.choice(literals)
     return chance.choice(
         [
@@ -272,6 +274,40 @@ def test_few_values_of_which_a_sample_has_none_may_join(most):
                 assert all(each.upper >= 1 for each in found[:3])
                 inside += [each.lower <= number <= each.upper for each, number in zip(found, expected, strict=False)]
     assert np.mean(inside) >= 0.93
+
+
+@pytest.mark.parametrize("share", [0.2, 0.7, 1])
+def test_both_zeros_are_one_value_of_a_join(share):
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        hashes = np.unique(rng.integers(1, MAX_THETA, 40, np.uint64))
+        rows, at = (
+            rng.integers(0, rng.choice([3, 12, 40]), len(hashes)),
+            np.sort(rng.choice(len(hashes), 2, replace=False)),
+        )
+        there, (zero, other) = rows > 0, at
+        side, _ = sampled(hashes[there], rows[there], int(MAX_THETA * share))
+        side = dataclasses.replace(side, rest=float(rows[rows < 10].sum()))
+        found = as_one(side, hashes[at])
+        assert hashes[zero] not in found.hashes
+        assert (np.diff(found.hashes) > 0).all()
+        true, heavy = rows[at].sum(), found.is_heavy
+        place = np.flatnonzero(found.hashes == hashes[other])
+        if len(place):
+            assert found.low[place[0]] <= true <= found.high[place[0]]
+        elif hashes[other] < side.theta:
+            assert true == 0
+        likely = float((found.low + (found.high - found.low) / 2)[heavy].sum())
+        assert found.rest + likely == pytest.approx(rows.sum())
+        for each in set(hashes[there].tolist()) - set(hashes[at].tolist()):
+            assert (each in found.hashes) == (each in side.hashes)
+
+
+def test_zeros_of_either_sign_overlap(make):
+    paths = [make(pa.table({"k": [zero] * 3 + [2.0]})) for zero in (0.0, -0.0)]
+    found = Lookup().estimate_join(paths[0], "k", paths[1], "k")
+    assert (found.overlap.ndv, found.containment_left, found.jaccard) == (2, 1, 1)
+    assert [each.rounded() for each in found.rows[:3]] == [(10,) * 3, (4,) * 3, (4,) * 3]
 
 
 def test_few_heavy_values_may_join_although_those_of_the_sample_do_not():
