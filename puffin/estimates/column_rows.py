@@ -19,6 +19,7 @@ from puffin.estimates.interval import AT_95, NOTHING, Interval, Sums, count_of, 
 from puffin.estimates.known_values import KnownValues
 from puffin.estimates.others import OtherValues, hashes_by, together
 from puffin.estimates.value_set import EVERYTHING, FIRST, LAST, Cut, Span, ValueSet, is_point
+from puffin.estimates.zeros import rarer_zero, zeros_of
 from puffin.sketches.distribution import Distribution, is_among
 from puffin.sketches.row_counts import RowCounts
 from puffin.sketches.theta_image import MAX_THETA
@@ -70,6 +71,7 @@ class ColumnRows:
         values: The rows that are not null.
         is_complete: Whether every value is known.
         empty: The rows with an empty string; these have no hash.
+        rarer_zero: Of 0.0 and -0.0, the rows of the one that has fewer.
     """
 
     def __init__(self, facts: ColumnFacts) -> None:
@@ -90,6 +92,9 @@ class ColumnRows:
         """The distinct values with a hash, among the rows of the statistics."""
         if found is not None:
             self._prepare(found)
+        self.rarer_zero = self._rarer_zero()
+        twice = _one_of(self.rarer_zero)
+        self.distinct = self.distinct.minus(twice).within(0, self.distinct.upper)
 
     def find(self, wanted: ValueSet, z: float) -> Found:
         """The rows with these values; bounds of sampled parts hold as often as ``z`` standard deviations say."""
@@ -174,8 +179,17 @@ class ColumnRows:
         self._greatest: Cut | None = (0, facts.upper, 1) if is_bounded else None
         self._known = KnownValues(keys, hashes, rows, flags)
         self._hashes_of = hashes_by(facts.type)
-        if keys.dtype.kind == "f" and np.count_nonzero(keys == 0) > 1:  # 0.0 and -0.0
-            self.distinct = self.distinct.minus(Interval.exactly(1))
+
+    def _rarer_zero(self) -> Interval:
+        """The rows of the one of 0.0 and -0.0 that has fewer: hashes tell these apart, and groups do not."""
+        facts = self.facts
+        if zeros_of(facts.type) is None or self.distinct.upper < 2:
+            return NOTHING
+        if facts.distribution is not None:
+            low, high = rarer_zero(facts.type, facts.distribution, facts.counts)
+            return Interval(low, low, high)
+        is_apart = (facts.lower is not None and facts.lower > 0) or (facts.upper is not None and facts.upper < 0)
+        return NOTHING if is_apart else Interval(0, 0, facts.rows // 2)
 
     def _in_order(self, wanted: ValueSet, z: float) -> Found:
         known, found = self._known, self._nan_rows if wanted.nan else NOTHING

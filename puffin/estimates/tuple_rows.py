@@ -51,10 +51,12 @@ class TupleRows:
         rows: The tuples, as if they were the values of a column.
         counted: The same by hash, as far as they are known.
         types: Of the columns, in the order in which tuples are hashed.
+        zeros: Of each column that may have both 0.0 and -0.0, the most rows that may have the rarer one.
     """
 
-    def __init__(self, rows: ColumnRows, counted: Counted, types: Sequence[str]) -> None:
+    def __init__(self, rows: ColumnRows, counted: Counted, types: Sequence[str], zeros: Sequence[float]) -> None:
         self._column = rows
+        self._zeros = zeros
         self._counted = counted
         counts = zip(counted.low.tolist(), counted.high.tolist(), strict=True)
         self._rows = dict(zip(counted.hashes.tolist(), counts, strict=True))
@@ -63,8 +65,11 @@ class TupleRows:
 
     @property
     def groups(self) -> Interval:
-        """The distinct tuples."""
-        return self._column.groups_as_now(self._column.distinct)
+        """The distinct tuples; those that differ only in the sign of a zero are one."""
+        rows, lower, upper = self._column.groups_as_now(self._column.distinct)
+        for alike in self._zeros:
+            lower = max(lower - alike, lower / 2)
+        return Interval(rows, lower, upper)
 
     def find(self, parts: Sequence[Part]) -> Interval | None:
         """The rows that have these values in all columns; None if more than one column has other than a few values."""

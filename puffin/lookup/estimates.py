@@ -22,6 +22,7 @@ from puffin.estimates.interval import NOTHING, Interval
 from puffin.estimates.partitions import Partitions
 from puffin.estimates.tuple_rows import TupleRows
 from puffin.estimates.value_set import compared
+from puffin.estimates.zeros import zeros_of
 from puffin.load import load_table
 from puffin.lookup.table_rows import counted_rows, known_rows, rows_of_files
 from puffin.planning.plan import filter_parser
@@ -245,7 +246,9 @@ class Estimator:
             counts=found.counts,
         )
         counted = Counted.of(distribution, found.counts, 0)
-        return TupleRows(ColumnRows(facts), counted, [column.type for column in columns])
+        of_columns = (self.column(column.field_id) for column in columns if zeros_of(column.type) is not None)
+        zeros = [each.as_now(each.rarer_zero).upper for each in of_columns]
+        return TupleRows(ColumnRows(facts), counted, [column.type for column in columns], zeros)
 
     def column(self, field_id: int) -> ColumnRows:
         """The rows of a column."""

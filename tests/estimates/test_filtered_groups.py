@@ -11,6 +11,9 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from puffin.estimates.column_rows import ColumnFacts, ColumnRows
+from puffin.estimates.interval import Interval
+from puffin.estimates.value_set import VALUES
 from puffin.lookup import Lookup
 from stats_jobs import Options, analyze
 
@@ -83,3 +86,40 @@ def test_a_filter_on_a_grouped_column_leaves_only_its_values(table, where, colum
     groups = Lookup().estimate(table[0], where, columns).groups
     assert groups is not None
     assert groups.rounded()[2] <= most
+
+
+@pytest.mark.parametrize("type_", [pa.float32(), pa.float64()], ids=str)
+def test_zeros_of_either_sign_are_one_group(tmp_path, type_):
+    """Also where only hashes tell, of tuples too; of these it is not known how many differ in the sign alone."""
+    chance, exact = random.Random(8), 0
+    for number, no_values in enumerate([False, True] * 6):
+        values = [0.0, -0.0, float("nan"), None, *range(1, chance.choice([3, 12_000]))][chance.randrange(2) :]
+        keys = [*values, *chance.choices(values, k=60)]
+        others = [chance.choice([-0.0, 0.0, 1.5]) for _ in keys]
+        path = str(tmp_path / str(number))
+        write_deltalake(path, pa.table({"k": pa.array(keys, type_), "x": pa.array(others, type_)}))
+        analyze(path, Options(joint=("k+x",), no_values=no_values))
+        found = Lookup().estimate(path, group_by=["k"]).groups
+        assert found.rounded() == (len(set(keys)),) * 3
+        true, found = len(set(zip(keys, others, strict=True))), Lookup().estimate(path, group_by=["k", "x"]).groups
+        assert found.lower <= true <= found.upper
+        exact += found.is_exact
+    assert not exact
+
+
+@pytest.mark.parametrize(
+    ("type_", "lower", "upper", "fewest"),
+    [
+        ("double", None, None, 2),
+        ("float", -1.0, 0.0, 2),
+        ("double", 0.5, None, 3),
+        ("long", 0, 5, 3),
+        ("string", b"", b"z", 3),
+    ],
+)
+def test_sketch_alone_does_not_tell_whether_both_zeros_are_there(type_, lower, upper, fewest):
+    facts = ColumnFacts(
+        type=type_, rows=9, now=Interval.exactly(9), added=0, removed=0, nulls=0, nans=0, ndv=Interval.exactly(3),
+        lower=lower, upper=upper,
+    )  # fmt: skip
+    assert ColumnRows(facts).groups(VALUES) == (3, fewest, 3)
