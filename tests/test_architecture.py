@@ -70,7 +70,12 @@ LONG_SIGNATURES = {
 }
 # Each SDK has one file that imports it, or one for each part of it.
 SDK_HOMES = {
-    "pyiceberg": {"puffin.iceberg.sdk", "puffin.iceberg.filters", "puffin.iceberg.planned_scan"},
+    "pyiceberg": {
+        "puffin.iceberg.sdk",
+        "puffin.iceberg.filters",
+        "puffin.iceberg.filter_literals",
+        "puffin.iceberg.planned_scan",
+    },
     "sqlalchemy": {"puffin.iceberg.catalogs.sql"},
     "hive_metastore": {"puffin.iceberg.catalogs.hive"},
     "thrift": {"puffin.iceberg.catalogs.hive"},

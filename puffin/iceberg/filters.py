@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from puffin.errors import UsageError
 from puffin.iceberg.expression_json import DEEPEST
 from puffin.iceberg.filter_errors import error_about
+from puffin.iceberg.filter_literals import is_beyond_floats, to_column, values_of, with_doubles, without_beyond
 from puffin.iceberg.simple_binding import bound_test, simple_fields
 from puffin.iceberg.simple_filter import Simple, SimpleTest, SimpleTests, read_filter
 from puffin.tables.expression import Constant, Expression, Op, PartitionTest, Predicate, combined
@@ -29,8 +30,6 @@ from puffin.values.transforms import calendar_value
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
 
-_MOST_DIGITS = 1000  # of numbers in filters
-_LARGEST_FLOAT = 3.4028234663852886e38
 _QUOTED = re.compile("'[^']*'")
 
 
@@ -48,8 +47,8 @@ def partition_tests(
 
         bound_to, parsed = _optional_schema(schema), _without_not(parse(where))
         for test in _tests(parsed):
-            bind(bound_to, _to_scale(test, bound_to), case_sensitive=True)
-        expression = _to_scale(_without_beyond(parsed, bound_to), bound_to)
+            bind(bound_to, to_column(test, bound_to), case_sensitive=True)
+        expression = to_column(without_beyond(parsed, bound_to), bound_to)
         return {spec_id: _Projection(bound_to, spec).test_of(expression) for spec_id, spec in specs.items()}
     except Exception as exc:  # of pyparsing, or any error about a literal's type
         raise error_about(where, exc, schema) from exc
@@ -102,9 +101,9 @@ class Binder:
             sides = (self.bind(side) for side in (expression.left, expression.right))
             return combined(sides, isinstance(expression, And))
         # Test by test: pyiceberg drops what stands beside a test that is always true, even if its types do not match.
-        is_beyond = _is_beyond_floats(expression, self._schema)
-        given, expression = expression, _to_scale(expression, self._schema)
-        schema = _wide(self._schema) if is_beyond else self._schema
+        is_beyond = is_beyond_floats(expression, self._schema)
+        given, expression = expression, to_column(expression, self._schema)
+        schema = with_doubles(self._schema) if is_beyond else self._schema
         bound: Any = bind(schema, expression, case_sensitive=True)
         name = type(bound).__name__
         if name in ("AlwaysTrue", "AlwaysFalse"):
@@ -113,12 +112,11 @@ class Binder:
                 return Predicate(Op.NOT_IN, field.field_id, given.term.name, (), {})
             return Constant(name == "AlwaysTrue")
         field = bound.term.ref().field
-        literals = getattr(bound, "literals", None) or ([bound.literal] if hasattr(bound, "literal") else [])
         return Predicate(
             _OPERATORS[name.removeprefix("Bound")],
             field.field_id,
             expression.term.name,
-            tuple(_json_literal(str(field.field_type), value) for value in sorted(each.value for each in literals)),
+            tuple(_json_literal(str(field.field_type), value) for value in sorted(values_of(bound))),
             {} if is_beyond else {spec: each.test_of(expression) for spec, each in self._projections.items()},
         )
 
@@ -178,83 +176,6 @@ def _grammar() -> Any:
     return boolean_expression.copy().parse_with_tabs()
 
 
-def _to_scale(expression: Any, schema: Schema) -> Any:
-    """The same filter with numbers in the scale of a column: pyiceberg rounds or refuses those of another one."""
-    from pyiceberg import expressions
-    from pyiceberg.types import DecimalType, IntegerType, LongType
-
-    e: Any = expressions
-    if isinstance(expression, e.Not):
-        return e.Not(_to_scale(expression.child, schema))
-    if isinstance(expression, e.And | e.Or):
-        return type(expression)(*(_to_scale(each, schema) for each in (expression.left, expression.right)))
-    given = {each.value for each in getattr(expression, "literals", ())}
-    if isinstance(expression, e.LiteralPredicate):
-        given = {expression.literal.value}
-    if not any(isinstance(value, decimal.Decimal) for value in given):
-        return expression
-    type_ = schema.find_type(expression.term.name)
-    if not isinstance(type_, DecimalType | IntegerType | LongType):
-        return expression
-    scale = type_.scale if isinstance(type_, DecimalType) else 0
-    below, above = ({v: _to_step(v, scale, to) for v in given} for to in (decimal.ROUND_FLOOR, decimal.ROUND_CEILING))
-    exact = {value for value in below.values() if value in given}
-    if isinstance(expression, e.SetPredicate):
-        return type(expression)(expression.term, exact)
-    (value,) = given
-    if exact:
-        return type(expression)(expression.term, below[value])
-    if isinstance(expression, e.LessThan | e.LessThanOrEqual):
-        return e.LessThanOrEqual(expression.term, below[value])
-    if isinstance(expression, e.GreaterThan | e.GreaterThanOrEqual):
-        return e.GreaterThanOrEqual(expression.term, above[value])
-    return e.AlwaysFalse() if isinstance(expression, e.EqualTo) else e.AlwaysTrue()
-
-
-def _is_beyond_floats(expression: Any, schema: Schema) -> bool:
-    """Whether a column of floats is compared with a number that none but infinity reaches."""
-    from pyiceberg.types import FloatType
-
-    literals = getattr(expression, "literals", None) or ([expression.literal] if hasattr(expression, "literal") else [])
-    with contextlib.suppress(ValueError, TypeError):
-        beyond = any(abs(float(each.value)) > _LARGEST_FLOAT for each in literals)
-        return beyond and isinstance(schema.find_type(expression.term.name), FloatType)
-    return False
-
-
-def _wide(schema: Schema) -> Schema:
-    """The schema with doubles for floats: pyiceberg takes infinity for a number that no float is equal to."""
-    from pyiceberg.schema import Schema
-    from pyiceberg.types import DoubleType, FloatType, StructType
-
-    def wide(fields: Iterable[Any]) -> list[Any]:
-        found = []
-        for field in fields:
-            type_ = field.field_type
-            if isinstance(type_, FloatType):
-                type_ = DoubleType()
-            elif isinstance(type_, StructType):
-                type_ = StructType(*wide(type_.fields))
-            found.append(field.model_copy(update={"field_type": type_}))
-        return found
-
-    return Schema(*wide(schema.fields))
-
-
-def _without_beyond(expression: Any, schema: Schema) -> Any:
-    """The filter without tests of floats that pyiceberg gets wrong."""
-    from pyiceberg.expressions import AlwaysTrue, And, Or
-
-    if isinstance(expression, And | Or):
-        return type(expression)(*(_without_beyond(each, schema) for each in (expression.left, expression.right)))
-    return AlwaysTrue() if _is_beyond_floats(expression, schema) else expression
-
-
-def _to_step(value: Any, scale: int, rounding: str) -> decimal.Decimal:
-    step = decimal.Decimal(1).scaleb(-scale)
-    return decimal.Decimal(value).quantize(step, rounding, decimal.Context(prec=_MOST_DIGITS))
-
-
 class _Projection:
     """Projects row filters onto the partitions of a spec."""
 
@@ -301,7 +222,7 @@ class _Projection:
         bound: Any = bind(self._schema, expression, case_sensitive=True)
         column = bound.term.ref().field
         step, compare = _INCLUSIVE[_OPERATORS[type(bound).__name__.removeprefix("Bound")]]
-        dates = [each.value + step for each in getattr(bound, "literals", None) or [bound.literal]]
+        dates = [value + step for value in values_of(bound)]
         ends: dict[int, list[int]] = {}
         for field in self._spec.fields_by_source_id(column.field_id):
             found = [_partition_of_date(str(field.transform), str(column.field_type), date) for date in dates]

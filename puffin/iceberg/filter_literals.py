@@ -1,0 +1,132 @@
+"""
+Literals as a column has them: pyiceberg rounds, cuts or refuses those of another scale, and shifts those out of range.
+
+What comes out means the same and is within the type of the column, so that pyiceberg binds it as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import decimal
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
+
+_MOST_DIGITS = 1000  # of numbers in filters
+_LARGEST_FLOAT = 3.4028234663852886e38
+_BEYOND = {"int": 1 << 31, "date": 1 << 31, "long": 1 << 63}
+"""The least number that is too large for a type; the one below the smallest is as far away."""
+
+
+def values_of(test: Any) -> list[Any]:
+    """The values of a test's literals, bound or not; a constant and a test of null have none."""
+    literals = getattr(test, "literals", None) or ([test.literal] if hasattr(test, "literal") else [])
+    return [each.value for each in literals]
+
+
+def to_column(expression: Any, schema: Schema) -> Any:
+    """
+    The same filter with numbers in the scale of each column, and lists without those that a column cannot have.
+
+    ValueError if a text is no number and its column has numbers.
+    """
+    from pyiceberg import expressions
+
+    e: Any = expressions
+    if isinstance(expression, e.Not):
+        return e.Not(to_column(expression.child, schema))
+    if isinstance(expression, e.And | e.Or):
+        return type(expression)(*(to_column(each, schema) for each in (expression.left, expression.right)))
+    given = set(values_of(expression))
+    if not given:
+        return expression
+    type_ = schema.find_type(expression.term.name)
+    expression = _to_scale(expression, given, type_)
+    beyond = _BEYOND.get(str(type_))
+    if beyond is None or not isinstance(expression, e.SetPredicate):
+        return expression
+    # pyiceberg takes one that is out of range for the largest or the smallest number of the type.
+    held = {value for value in values_of(expression) if isinstance(value, str) or -beyond <= value < beyond}
+    return type(expression)(expression.term, held)
+
+
+def _to_scale(expression: Any, given: set[Any], type_: Any) -> Any:
+    """A test with numbers in the scale of its column."""
+    from pyiceberg import expressions
+    from pyiceberg.types import DecimalType, IntegerType, LongType
+
+    e: Any = expressions
+    if not isinstance(type_, DecimalType | IntegerType | LongType):
+        return expression
+    numbers = {_number(value, type_) for value in given}
+    if not any(isinstance(value, decimal.Decimal) for value in numbers):
+        return expression
+    scale = type_.scale if isinstance(type_, DecimalType) else 0
+    below, above = ({v: _to_step(v, scale, to) for v in numbers} for to in (decimal.ROUND_FLOOR, decimal.ROUND_CEILING))
+    exact = {value for value in below.values() if value in numbers}
+    if isinstance(expression, e.SetPredicate):
+        return type(expression)(expression.term, exact)
+    (value,) = numbers
+    if exact:
+        return type(expression)(expression.term, below[value])
+    if isinstance(expression, e.LessThan | e.LessThanOrEqual):
+        return e.LessThanOrEqual(expression.term, below[value])
+    if isinstance(expression, e.GreaterThan | e.GreaterThanOrEqual):
+        return e.GreaterThanOrEqual(expression.term, above[value])
+    return e.AlwaysFalse() if isinstance(expression, e.EqualTo) else e.AlwaysTrue()
+
+
+def _number(value: Any, type_: Any) -> Any:
+    """A literal, or the number that a text says."""
+    if not isinstance(value, str):
+        return value
+    with contextlib.suppress(decimal.InvalidOperation):
+        number = decimal.Decimal(value)
+        if number.is_finite():
+            return number
+    raise ValueError(f"expected a literal of type {type_}, found {value!r}")
+
+
+def _to_step(value: Any, scale: int, rounding: str) -> decimal.Decimal:
+    step = decimal.Decimal(1).scaleb(-scale)
+    return decimal.Decimal(value).quantize(step, rounding, decimal.Context(prec=_MOST_DIGITS))
+
+
+def is_beyond_floats(expression: Any, schema: Schema) -> bool:
+    """Whether a column of floats is compared with a number that none but infinity reaches."""
+    from pyiceberg.types import FloatType
+
+    with contextlib.suppress(ValueError, TypeError):
+        beyond = any(abs(float(value)) > _LARGEST_FLOAT for value in values_of(expression))
+        return beyond and isinstance(schema.find_type(expression.term.name), FloatType)
+    return False
+
+
+def with_doubles(schema: Schema) -> Schema:
+    """The schema with doubles for floats: pyiceberg takes infinity for a number that no float is equal to."""
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import DoubleType, FloatType, StructType
+
+    def wide(fields: Iterable[Any]) -> list[Any]:
+        found = []
+        for field in fields:
+            type_ = field.field_type
+            if isinstance(type_, FloatType):
+                type_ = DoubleType()
+            elif isinstance(type_, StructType):
+                type_ = StructType(*wide(type_.fields))
+            found.append(field.model_copy(update={"field_type": type_}))
+        return found
+
+    return Schema(*wide(schema.fields))
+
+
+def without_beyond(expression: Any, schema: Schema) -> Any:
+    """The filter without tests of floats that pyiceberg gets wrong."""
+    from pyiceberg.expressions import AlwaysTrue, And, Or
+
+    if isinstance(expression, And | Or):
+        return type(expression)(*(without_beyond(each, schema) for each in (expression.left, expression.right)))
+    return AlwaysTrue() if is_beyond_floats(expression, schema) else expression
