@@ -33,6 +33,7 @@ _MODE = "delta.columnMapping.mode"
 _NONE, _NAME, _ID = "none", "name", "id"
 _FIELD_ID = "delta.columnMapping.id"
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
+_TYPE_CHANGES = "delta.typeChanges"
 _NESTED_IDS = ("delta.columnMapping.nested.ids", "parquet.field.nested.ids")
 
 _MAX_ID = 2**31 - 1
@@ -62,12 +63,14 @@ class TableSchema:
             columns by field id.
         field_ids: The id of every field, also inside lists and maps.
         assigned: The ids that are new; empty with column mapping.
+        widened_floats: The ids of fields that were floats in earlier versions.
     """
 
     schema: Mapping[str, Any]
     name_mapping: list[dict[str, Any]] | None
     field_ids: Mapping[FieldPath, int]
     assigned: Mapping[FieldPath, int]
+    widened_floats: frozenset[int]
 
     @property
     def by_name(self) -> bool:
@@ -107,6 +110,7 @@ def table_schema(
         name_mapping=None if mode == _ID else name_mapping,
         field_ids=reader.field_ids,
         assigned=reader.assigned,
+        widened_floats=frozenset(reader.widened_floats),
     )
 
 
@@ -144,6 +148,7 @@ class _SchemaReader:
         self._paths: dict[int, FieldPath] = {}
         self.field_ids: dict[FieldPath, int] = {}
         self.assigned: dict[FieldPath, int] = {}
+        self.widened_floats: set[int] = set()
 
     def root(self, schema_string: str) -> _Fields:
         try:
@@ -166,6 +171,8 @@ class _SchemaReader:
         schema, mapping = [], []
         for field, place, field_id in zip(fields, places, ids, strict=True):
             type_, inside = self._type(field.get("type"), place)
+            if _was_float(field):
+                self.widened_floats.add(field_id)
             required = field.get("nullable") is False
             schema.append({"id": field_id, "name": field["name"], "required": required, "type": type_})
             mapping.append({"field-id": field_id, "names": [place.path[-1]], **({"fields": inside} if inside else {})})
@@ -242,3 +249,8 @@ class _SchemaReader:
 def _metadata(field: Mapping[str, Any]) -> Mapping[str, Any]:
     metadata = field.get("metadata")
     return metadata if isinstance(metadata, Mapping) else {}
+
+
+def _was_float(field: Mapping[str, Any]) -> bool:
+    changes = _metadata(field).get(_TYPE_CHANGES)
+    return isinstance(changes, list) and any(isinstance(c, Mapping) and c.get("fromType") == "float" for c in changes)

@@ -3,16 +3,19 @@ Summarizes columns from the statistics of a Delta table's live files (protocol, 
 
 These statistics are optional JSON; missing or invalid parts are unknown. Values of partition columns come from the log.
 Writers cut strings short and times to milliseconds, so an upper bound in whole milliseconds may be up to one
-millisecond too low, and is raised.
+millisecond too low, and is raised. Bounds stay as they were written when a column of floats becomes one of doubles.
 """
 
 from __future__ import annotations
 
 import decimal
 import json
+import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from puffin.delta.log.actions import AddFile, FileWithStatistics
 from puffin.delta.scan.partition_values import partition_json
@@ -34,21 +37,25 @@ _AS_TEXT = ("string", "date", *_TIMESTAMPS)
 _decode = json.JSONDecoder(parse_float=decimal.Decimal).decode
 
 
+class _Source(NamedTuple):
+    """Where the log says what is known of a column: in the statistics of a file, or in its partition values."""
+
+    column: Column
+    path: FieldPath
+    is_partitioned: bool
+    was_float: bool
+
+
 def column_summaries(state: DeltaState, columns: Sequence[Column]) -> dict[int, ColumnSummary]:
     """The summary of each column by field id, without sizes."""
-    paths, partitioned = state.delta_schema.paths, _partitioned(state)
+    sources = _sources(state, columns)
 
     def total(files: Iterator[FileWithStatistics]) -> dict[int, RowSummary]:
-        totals = {column.field_id: RowSummary(total_bytes=None) for column in columns}
+        totals = dict.fromkeys(sources, RowSummary(total_bytes=None))
         for file, text in files:
             stats = _parsed(text)
-            for column in columns:
-                path = paths[column.field_id]
-                totals[column.field_id] = totals[column.field_id].plus(
-                    _of_partition(file, column, path)
-                    if column.field_id in partitioned
-                    else _of_statistics(file, stats, column, path)
-                )
+            for field_id, source in sources.items():
+                totals[field_id] = totals[field_id].plus(_summary_of(file, stats, source))
         return totals
 
     found = state.segment.fold_files(total, with_statistics=True)
@@ -57,8 +64,7 @@ def column_summaries(state: DeltaState, columns: Sequence[Column]) -> dict[int, 
 
 def closer_bounds(state: DeltaState, known: Mapping[Column, Bounds]) -> dict[int, CloserBounds]:
     """Implements `puffin.tables.snapshot.TableSnapshot.closer_bounds`."""
-    paths, partitioned = state.delta_schema.paths, _partitioned(state)
-    columns = {column.field_id: column for column in known}
+    sources = _sources(state, known)
 
     def search(files: Iterator[FileWithStatistics]) -> dict[int, CloserBounds]:
         found = BoundsSearch({column.field_id: bounds for column, bounds in known.items()})
@@ -69,87 +75,95 @@ def closer_bounds(state: DeltaState, known: Mapping[Column, Bounds]) -> dict[int
             has_vectors |= file.deletion_vector is not None
             stats = _parsed(text)
             for field_id in tuple(found.open):
-                column, path = columns[field_id], paths[field_id]
-                of_file = (
-                    _of_partition(file, column, path)
-                    if field_id in partitioned
-                    else _of_statistics(file, stats, column, path)
-                )
+                of_file = _summary_of(file, stats, sources[field_id])
                 found.look(field_id, of_file.bounds, is_whole=file.deletion_vector is None)
         return found.found(lambda: has_vectors)
 
     return state.segment.fold_files(search, with_statistics=True)
 
 
-def _of_partition(file: AddFile, column: Column, path: FieldPath) -> RowSummary:
-    rows = file.live_records
-    value = partition_json(column.type, file.partition_values.get(path[0]), file.path)
-    if value is None:
-        return _row_summary(column, rows, rows, NO_VALUES)
-    return _row_summary(column, rows, 0, Bounds.from_json(column.type, value, value))
-
-
-def _of_statistics(file: AddFile, stats: Mapping[str, Any], column: Column, path: FieldPath) -> RowSummary:
-    rows = file.live_records
-    nulls = _at(stats.get("nullCount"), path)
-    if type(nulls) is not int or nulls < 0:
-        nulls = None
+def _summary_of(file: AddFile, stats: Mapping[str, Any], source: _Source) -> RowSummary:
+    rows, type_ = file.live_records, source.column.type
+    if source.is_partitioned:
+        value = partition_json(type_, file.partition_values.get(source.path[0]), file.path)
+        if value is None:
+            return _row_summary(type_, rows, rows, NO_VALUES)
+        return _row_summary(type_, rows, 0, Bounds.from_json(type_, value, value))
+    nulls = _nulls_of(stats, source)
     if nulls is not None and nulls == file.num_records:
-        return _row_summary(column, rows, rows, NO_VALUES)
-    bounds = Bounds.of(*_bounds_of(stats, column, path))
-    return _row_summary(column, rows, nulls if file.deletion_vector is None else None, bounds)
+        return _row_summary(type_, rows, rows, NO_VALUES)
+    return _row_summary(
+        type_, rows, nulls if file.deletion_vector is None else None, Bounds.of(*_bounds_of(stats, source))
+    )
 
 
 def file_metrics(state: DeltaState, columns: Sequence[Column]) -> dict[int, list[FileMetrics]]:
     """Implements `puffin.tables.snapshot.TableSnapshot.file_metrics`."""
-    paths, partitioned = state.delta_schema.paths, _partitioned(state)
+    sources = _sources(state, columns)
 
     def metrics(files: Iterator[FileWithStatistics]) -> dict[int, list[FileMetrics]]:
-        found: dict[int, list[FileMetrics]] = {column.field_id: [] for column in columns}
+        found: dict[int, list[FileMetrics]] = {field_id: [] for field_id in sources}
         for file, text in files:
             stats = _parsed(text)
-            for column in columns:
-                path = paths[column.field_id]
-                found[column.field_id].append(
-                    _metrics_of_partition(file, column, path)
-                    if column.field_id in partitioned
-                    else _metrics_of_statistics(file, stats, column, path)
-                )
+            for field_id, source in sources.items():
+                found[field_id].append(_metrics_of(file, stats, source))
         return found
 
     return state.segment.fold_files(metrics, with_statistics=True)
 
 
-def _metrics_of_partition(file: AddFile, column: Column, path: FieldPath) -> FileMetrics:
-    value = comparable(column.type, partition_json(column.type, file.partition_values.get(path[0]), file.path))
-    nulls = file.num_records if file.partition_values.get(path[0]) is None else 0
-    return FileMetrics(file.num_records, nulls, None, value, value)
+def _metrics_of(file: AddFile, stats: Mapping[str, Any], source: _Source) -> FileMetrics:
+    if source.is_partitioned:
+        text = file.partition_values.get(source.path[0])
+        value = comparable(source.column.type, partition_json(source.column.type, text, file.path))
+        return FileMetrics(file.num_records, file.num_records if text is None else 0, None, value, value)
+    return FileMetrics(file.num_records, _nulls_of(stats, source), None, *_bounds_of(stats, source))
 
 
-def _metrics_of_statistics(file: AddFile, stats: Mapping[str, Any], column: Column, path: FieldPath) -> FileMetrics:
-    nulls = _at(stats.get("nullCount"), path)
-    lower, upper = _bounds_of(stats, column, path)
-    return FileMetrics(file.num_records, nulls if type(nulls) is int and nulls >= 0 else None, None, lower, upper)
+def _nulls_of(stats: Mapping[str, Any], source: _Source) -> int | None:
+    nulls = _at(stats.get("nullCount"), source.path)
+    return nulls if type(nulls) is int and nulls >= 0 else None
 
 
-def _bounds_of(stats: Mapping[str, Any], column: Column, path: FieldPath) -> tuple[Comparable | None, ...]:
-    given = (_single_value(column.type, _at(stats.get(name), path)) for name in ("minValues", "maxValues"))
-    lower, upper = (comparable(column.type, value) for value in given)
-    if column.type in _TIMESTAMPS and isinstance(upper, int) and upper % _MICROS_OF_A_MILLISECOND == 0:
+def _bounds_of(stats: Mapping[str, Any], source: _Source) -> tuple[Comparable | None, Comparable | None]:
+    type_ = source.column.type
+    lower, upper = (
+        comparable(type_, _single_value(type_, _at(stats.get(name), source.path)))
+        for name in ("minValues", "maxValues")
+    )
+    if source.was_float:
+        return _of_doubles(min, lower), _of_doubles(max, upper)
+    if type_ in _TIMESTAMPS and isinstance(upper, int) and upper % _MICROS_OF_A_MILLISECOND == 0:
         upper += _MICROS_OF_A_MILLISECOND - 1
-    if column.type == "string" and isinstance(upper, str) and upper.endswith(_TIE_BREAKER):
+    if type_ == "string" and isinstance(upper, str) and upper.endswith(_TIE_BREAKER):
         upper = upper[: -len(_TIE_BREAKER)] + chr(sys.maxunicode)
     return lower, upper
 
 
-def _partitioned(state: DeltaState) -> set[int]:
-    """The field ids of partition columns, whose values are in the log."""
+def _of_doubles(outer: Callable[[float, float], float], bound: Comparable | None) -> Comparable | None:
+    """A bound for the doubles that it says, and for those that a float becomes for which it is the shortest text."""
+    if not isinstance(bound, float):
+        return bound
+    with np.errstate(over="ignore"):
+        rounded = float(np.float32(bound))
+    return outer(bound, rounded) if math.isfinite(rounded) else bound  # no float has a text beyond its range
+
+
+def _sources(state: DeltaState, columns: Iterable[Column]) -> dict[int, _Source]:
+    """By field id; the values of partition columns are in the log."""
+    schema = state.delta_schema
     names = set(state.metadata.partition_columns)
-    return {field["id"] for field in state.delta_schema.schema["fields"] if field["name"] in names}
+    partitioned = {field["id"] for field in schema.schema["fields"] if field["name"] in names}
+    return {
+        each.field_id: _Source(
+            each, schema.paths[each.field_id], each.field_id in partitioned, each.field_id in schema.widened_floats
+        )
+        for each in columns
+    }
 
 
-def _row_summary(column: Column, rows: int | None, nulls: int | None, bounds: Bounds) -> RowSummary:
-    nans = None if has_nan(ValueType.parse(column.type)) else 0  # the log does not count NaN values
+def _row_summary(type_: str, rows: int | None, nulls: int | None, bounds: Bounds) -> RowSummary:
+    nans = None if has_nan(ValueType.parse(type_)) else 0  # the log does not count NaN values
     return RowSummary(rows=rows, nulls=nulls, nans=nans, total_bytes=None, bounds=bounds)
 
 

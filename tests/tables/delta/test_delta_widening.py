@@ -2,14 +2,17 @@
 
 import datetime
 import json
+import random
 import struct
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import puffin
 from puffin.delta.schema import table_schema
 from puffin.errors import CorruptDataFileError
 from puffin.sketches.theta_sketch import ThetaSketch
@@ -202,3 +205,44 @@ def test_widened_values_keep_their_row_counts():
     count_rows(counted, values, "decimal(14, 4)", rows)
     count_rows(plain, decimals(np.repeat(INTS, rows).tolist(), 14, 4), "decimal(14, 4)")
     assert counted.compact() == plain.compact()
+
+
+def drawn_float(r):
+    (found,) = struct.unpack("<f", r.randbytes(4))
+    return found if np.isfinite(found) else np.finfo(np.float32).max.item()
+
+
+def test_statistics_of_floats_hold_for_the_doubles_that_these_became(tmp_path):
+    """The log has the shortest text of a float, 0.1, and a reader the double that is equal to it, 0.100000001490116."""
+    r = random.Random(1)
+    values = [[drawn_float(r) for _ in range(r.randint(1, 3))] for _ in range(40)]
+    values += [[r.choice((0.1, 1e300, -1e300, -0.0))] for _ in range(5)]  # a file of doubles
+    was = {"delta.typeChanges": [{"fromType": "float", "toType": "double"}]}
+    field = {"name": "x", "type": "double", "nullable": True, "metadata": was}
+    metadata = {
+        "id": "x",
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps({"type": "struct", "fields": [field]}),
+        "partitionColumns": [],
+        "configuration": {"delta.enableTypeWidening": "true"},
+    }
+    features = {"readerFeatures": ["typeWidening"], "writerFeatures": ["typeWidening"]}
+    actions = [{"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}}, {"metaData": metadata}]
+    for number, of_file in enumerate(values):
+        low, high = (float(str(np.float32(end))) if number < 40 else end for end in (min(of_file), max(of_file)))
+        stats = {"numRecords": len(of_file), "minValues": {"x": low}, "maxValues": {"x": high}, "nullCount": {"x": 0}}
+        add = {"path": f"{number}.parquet", "partitionValues": {}, "size": 1, "modificationTime": 0, "dataChange": True}
+        actions.append({"add": {**add, "stats": json.dumps(stats)}})
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    (log / f"{0:020}.json").write_text("\n".join(map(json.dumps, actions)))
+    lookup = puffin.Lookup()
+    for number, of_file in enumerate(values):
+        for value in of_file:
+            for where in (f"x = '{value!r}'", f"x <= '{min(of_file)!r}'", f"x >= '{max(of_file)!r}'"):
+                plan = lookup.plan(str(tmp_path), where)
+                assert f"{number}.parquet" in [Path(task.data_file.file_path).name for task in plan.files], where
+    assert lookup.plan(str(tmp_path), "x < '-1e301'").files_matched == 0
+    (column,) = puffin.ndv(str(tmp_path), ["x"], manifests=True).columns
+    assert column.summary.min <= min(map(min, values))
+    assert column.summary.max >= max(map(max, values))
