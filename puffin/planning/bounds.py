@@ -101,6 +101,8 @@ class ColumnMetrics:
         return (_as_they_are, _signed_halves) if self._type == "uuid" else (_as_they_are,)
 
     def _is_in_order(self, op: Op, value: Comparable, order: Order) -> Flags:
+        if self._type == "uuid" and op is not Op.EQ:  # bounds in one order say nothing about a range in the other one
+            return np.ones(self._count, np.bool_)
         if op in (Op.LT, Op.LT_EQ):
             beyond = self._lower.compare(operator.ge if op is Op.LT else operator.gt, value, order)
             return none_of(beyond, self._only_nans)

@@ -92,9 +92,7 @@ class FilePartitions:
         ):
             return True
         values = {f: value_from_json(types[f], partition[str(f)]) for f in test.field_ids}
-        is_ambiguous = any(
-            isinstance(value, float) and _is_ambiguous(predicate, value, types[f]) for f, value in values.items()
-        )
+        is_ambiguous = any(_is_ambiguous(predicate, value, types[f]) for f, value in values.items())
         return is_ambiguous or test.holds(list(values.values()))
 
 
@@ -103,14 +101,18 @@ def _may_have_overflowed(value: int | None, width: int) -> bool:
     return value is not None and any(most - width < value < most for most in (1 << 31, 1 << 63))
 
 
-def _is_ambiguous(predicate: Predicate, number: float, type_: str) -> bool:
-    """Whether readings of a predicate may disagree on a number."""
-    if math.isnan(number):
+def _is_ambiguous(predicate: Predicate, value: Any, type_: str) -> bool:
+    """Whether readings of a predicate may disagree on a partition value."""
+    if type_ == "uuid" and value is not None:  # some compare bytes, others two signed numbers
+        return predicate.op in (Op.LT, Op.LT_EQ, Op.GT, Op.GT_EQ)
+    if not isinstance(value, float):
+        return False
+    if math.isnan(value):
         return predicate.op in (Op.GT, Op.GT_EQ)  # in SQL, NaN is the largest number
-    if number == 0:  # Iceberg tells -0.0 from 0.0
-        return any(value == 0 and math.copysign(1, value) != math.copysign(1, number) for value in predicate.values)
+    if value == 0:  # Iceberg tells -0.0 from 0.0
+        return any(each == 0 and math.copysign(1, each) != math.copysign(1, value) for each in predicate.values)
     # An engine may round a literal to the column's type, or compare the values as doubles.
     return type_ == "float" and any(
-        comparable(type_, value) == np.float32(number) and not value == number == float(np.float32(number))
-        for value in predicate.values
+        comparable(type_, each) == np.float32(value) and not each == value == float(np.float32(value))
+        for each in predicate.values
     )

@@ -58,8 +58,10 @@ def _reason_of_field(field: Mapping[str, Any], types: Mapping[int, str]) -> str 
         type_ = None if source_type is None else result_type(field["transform"], source_type)
     except UnsupportedTableError as exc:
         return str(exc)
-    # NaN and -0.0: JSON has no word for the one, and engines disagree on the order of the other.
-    return "partitions by floating-point numbers" if type_ in ("float", "double") else None
+    if type_ in ("float", "double"):
+        # NaN and -0.0: JSON has no word for the one, and engines disagree on the order of the other.
+        return "partitions by floating-point numbers"
+    return "partitions by uuids, on whose order engines disagree" if type_ == "uuid" else None
 
 
 def _reused_name(state: TableState) -> str | None:

@@ -5,7 +5,7 @@ A row counts as a match if any reading of the filter takes it:
 
 - SQL's, where a comparison with null is not true, also under ``not``, and NaN is the largest number;
 - the same with literals rounded to the type of a ``float`` column;
-- Iceberg's, where a null differs from every value, and -0.0 is less than 0.0.
+- Iceberg's, where a null differs from every value, -0.0 is less than 0.0, and uuids are two signed numbers.
 """
 
 from __future__ import annotations
@@ -120,6 +120,8 @@ class Test:
         return dataclasses.replace(self, op=OPPOSITES[self.op])
 
     def _in_order(self, value: Any, reading: Reading) -> Any:
+        if self.type == "uuid" and reading is Reading.ICEBERG:
+            return struct.unpack(">qq", value)
         if self.leaf.type not in FLOATS:
             return value
         if self.leaf.type == "float" and reading is not Reading.SQL:

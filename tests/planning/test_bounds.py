@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 import random
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -62,6 +64,18 @@ def test_list_of_values_excludes_what_each_of_them_excludes(type_: str, seed: in
         assert (files.may_match(asked(Op.IN, type_, values)) == any_of(one_by_one)).all()
         one_by_one = [files.may_match(asked(Op.NOT_EQ, type_, [value])) for value in values]
         assert (files.may_match(asked(Op.NOT_IN, type_, values)) == all_of(one_by_one)).all()
+
+
+@pytest.mark.parametrize("writer", [bytes, lambda value: struct.unpack(">qq", value)], ids=["unsigned", "signed"])
+@pytest.mark.parametrize("reader", [bytes, lambda value: struct.unpack(">qq", value)], ids=["unsigned", "signed"])
+def test_uuids_in_a_range_are_found_in_either_order(writer: Callable[[Any], Any], reader: Callable[[Any], Any]) -> None:
+    r = random.Random(7)
+    rows = [[DRAW["uuid"](r) for _ in range(r.randint(1, 3))] for _ in range(100)]
+    files = ColumnMetrics("uuid", [FileMetrics(3, 0, 0, min(of, key=writer), max(of, key=writer)) for of in rows])
+    for op, holds in ((Op.LT, operator.lt), (Op.LT_EQ, operator.le), (Op.GT, operator.gt), (Op.GT_EQ, operator.ge)):
+        wanted = DRAW["uuid"](r)
+        matching = [any(holds(reader(value), reader(wanted)) for value in of) for of in rows]
+        assert (files.may_match(asked(op, "uuid", [wanted])) >= np.array(matching)).all()
 
 
 def test_empty_list_excludes_every_file_and_its_negation_none() -> None:

@@ -64,8 +64,25 @@ def test_uuid_bounds_hold_in_the_order_of_java_and_of_bytes(make_table: MakeTabl
     assert keeps(0x80, 0x00, f"c = '{wanted[0xFF]}'")  # Java: negative numbers first
     assert not keeps(0x09, 0x09, f"c = '{wanted[0x0A]}'")
     assert not keeps(0x09, 0x09, f"c in ('{wanted[0xFF]}', '{wanted[0x01]}')")
-    assert not keeps(0x80, 0x80, f"c > '{wanted[0x90]}'")
-    assert keeps(0x09, 0x09, f"c < '{wanted[0x90]}'")
+
+
+def test_uuid_partition_is_left_out_by_its_value_alone(make_table: MakeTable) -> None:
+    """Of a range, Java's order keeps other partitions than that of bytes."""
+    of_value, of_null = (
+        planner_of(make_table([(1, "c", "uuid")], spec=[(1, "identity")]), partition=(value,))
+        for value in (b"\xff" * 16, None)
+    )
+    least, most = uuid.UUID(int=0), uuid.UUID(bytes=b"\xff" * 16)
+    for where in (
+        f"c < '{least}'",
+        f"c > '{least}'",
+        f"c between '{most}' and '{least}'",
+        f"c in ('{least}', '{most}')",
+    ):
+        assert kept(of_value, where), where
+    for where in (f"c = '{least}'", f"c != '{most}'", "c is null"):
+        assert not kept(of_value, where), where
+    assert not kept(of_null, f"c < '{most}'")
 
 
 def kept(planner: Planner, where: str) -> bool:

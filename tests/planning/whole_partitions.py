@@ -44,7 +44,7 @@ def selects_partitions(filter_: Filter, spec: Mapping[str, Any], types: Mapping[
 
 
 def _decides(transform: str, test: Test, type_: str) -> bool:
-    if transform == "void" or type_ in NOT_SERVED:
+    if transform == "void" or type_ in NOT_SERVED or (type_ == "uuid" and test.op in NEXT):
         return False
     if test.transform is not None or transform == "identity":
         return test.transform is None or test.transform == transform

@@ -10,7 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import DoubleType, NestedField, PrimitiveType, UUIDType
 
 from puffin.errors import ColumnNotFound, SnapshotNotFound, TableNotFound, UsageError
 from puffin.lookup import Lookup
@@ -179,10 +181,11 @@ def test_client_plans_a_table_whose_name_means_another_column_now(
     assert served().load(TABLE).config[KEY] == CLIENT
 
 
-def test_client_plans_a_table_partitioned_by_numbers_with_nan(
-    own: SqlCatalog, served: Callable[..., ServedCatalog]
+@pytest.mark.parametrize("type_", [DoubleType(), UUIDType()])
+def test_client_plans_a_table_partitioned_by_values_whose_order_is_unclear(
+    own: SqlCatalog, served: Callable[..., ServedCatalog], type_: PrimitiveType
 ) -> None:
-    made = own.create_table("db.t", pa.schema([("x", pa.float64())]))
+    made = own.create_table("db.t", Schema(NestedField(1, "x", type_)))
     with made.update_spec() as change:
         change.add_field("x", IdentityTransform())
     assert served().load(TABLE).config[KEY] == CLIENT
