@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import decimal
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _MOST_DIGITS = 1000  # of numbers in filters
 _LARGEST_FLOAT = 3.4028234663852886e38
+_TIME = re.compile(r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?")
 _BEYOND = {"int": 1 << 31, "date": 1 << 31, "long": 1 << 63}
 """The least number that is too large for a type; the one below the smallest is as far away."""
 
@@ -30,7 +32,7 @@ def to_column(expression: Any, schema: Schema) -> Any:
     """
     The same filter with numbers in the scale of each column, and lists without those that a column cannot have.
 
-    ValueError if a text is no number and its column has numbers.
+    ValueError if a text is no number or no time, and its column has these.
     """
     from pyiceberg import expressions
 
@@ -43,6 +45,7 @@ def to_column(expression: Any, schema: Schema) -> Any:
     if not given:
         return expression
     type_ = schema.find_type(expression.term.name)
+    _check_times(given, str(type_))
     expression = _to_scale(expression, given, type_)
     beyond = _BEYOND.get(str(type_))
     if beyond is None or not isinstance(expression, e.SetPredicate):
@@ -50,6 +53,13 @@ def to_column(expression: Any, schema: Schema) -> Any:
     # pyiceberg takes one that is out of range for the largest or the smallest number of the type.
     held = {value for value in values_of(expression) if isinstance(value, str) or -beyond <= value < beyond}
     return type(expression)(expression.term, held)
+
+
+def _check_times(given: Iterable[Any], type_: str) -> None:
+    """Refuse texts of which pyiceberg would drop a zone or digits."""
+    for value in given if type_ == "time" else ():
+        if isinstance(value, str) and _TIME.fullmatch(value) is None:
+            raise ValueError(f"expected a time such as '12:30:00.000001', found {value!r}")
 
 
 def _to_scale(expression: Any, given: set[Any], type_: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import operator
 import random
 from collections.abc import Callable, Sequence
@@ -132,3 +133,18 @@ def test_text_is_a_decimal_of_any_scale() -> None:
     found = FilterParser(schema_of("decimal(9, 2)"), {})("c > '2.505'")
     assert isinstance(found, Predicate)
     assert (found.op, found.values) == (Op.GT_EQ, ("2.51",))
+
+
+def test_times_are_read_in_full_or_refused() -> None:
+    read, r = FilterParser(schema_of("time"), {}), random.Random(3)
+    for _ in range(100):
+        micros = r.randrange(86_400_000_000)
+        text = (datetime.datetime.min + datetime.timedelta(microseconds=micros)).time().isoformat("microseconds")
+        for where in (f"c < '{text}'", f"c in ('{text}')"):
+            found = read(where)
+            assert isinstance(found, Predicate)
+            assert value_from_json("time", found.values[0]) == micros
+        for more in ("1", "Z", "+00:00", "-01:30"):
+            for where in (f"c < '{text}{more}'", f"c in ('00:00', '{text}{more}')"):
+                with pytest.raises(UsageError, match="expected a time such as"):
+                    read(where)
