@@ -32,7 +32,7 @@ def to_column(expression: Any, schema: Schema) -> Any:
     """
     The same filter with numbers in the scale of each column, and lists without those that a column cannot have.
 
-    ValueError if a text is no number or no time, and its column has these.
+    ValueError if a text is no number or no time and its column has these, or if a prefix is asked of one without text.
     """
     from pyiceberg import expressions
 
@@ -45,6 +45,8 @@ def to_column(expression: Any, schema: Schema) -> Any:
     if not given:
         return expression
     type_ = schema.find_type(expression.term.name)
+    if isinstance(expression, e.StartsWith | e.NotStartsWith) and str(type_) not in ("string", "binary"):
+        raise ValueError(f"expected a column of strings for like, found {expression.term.name} of type {type_}")
     _check_times(given, str(type_))
     expression = _to_scale(expression, given, type_)
     beyond = _BEYOND.get(str(type_))

@@ -30,7 +30,11 @@ from puffin.values.transforms import calendar_value
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
 
-_QUOTED = re.compile("'[^']*'")
+_QUOTED = re.compile(
+    r"""  "[^"]*"  |  (?<![A-Za-z0-9_$])(?P<like>like)\s*'(?:[^'\\]|''|\\.)*'  |  '(?:[^'\\]|''|\\.)*'  """,
+    re.IGNORECASE | re.DOTALL | re.VERBOSE,
+)
+_CHARACTER = re.compile(r"\\.|_", re.DOTALL)
 
 
 def partition_tests(
@@ -140,7 +144,20 @@ def parse(where: str) -> Any:
     steps = ((char == "(") - (char == ")") for char in _QUOTED.sub("", where))
     if max(itertools.accumulate(steps), default=0) > DEEPEST:
         raise UsageError(f"expected parentheses nested at most {DEEPEST} deep")
-    return _grammar().parse_string(where, parse_all=True)[0]
+    return _grammar().parse_string(_QUOTED.sub(_without_wildcards, where), parse_all=True)[0]
+
+
+def _without_wildcards(quoted: re.Match[str]) -> str:
+    """A text for the grammar, which takes ``_`` for an underscore; UsageError if a pattern has it as a wildcard."""
+
+    def plain(char: re.Match[str]) -> str:
+        if char[0] == "_":
+            raise UsageError(
+                rf"expected like with no wildcard but % at its end (\_ is an underscore), found {quoted[0]}"
+            )
+        return char[0].removeprefix("\\") if char[0] == r"\_" else char[0]
+
+    return quoted[0] if quoted["like"] is None else _CHARACTER.sub(plain, quoted[0])
 
 
 def _tests(expression: Any) -> Iterator[Any]:

@@ -105,9 +105,8 @@ def column_tests(draw: st.DrawFn) -> str:
             word = draw(st.sampled_from(["is null", "is not null", "is nan", "IS NOT NaN"]))
             return f"{name}{gap}{word}"
     word = draw(st.sampled_from(["like", "not like"]))
-    return draw(
-        st.sampled_from([f"{name} {word} {draw(LITERALS)}", f"{name} between {draw(LITERALS)} and {draw(LITERALS)}"])
-    )
+    pattern = draw(LITERALS).replace("_", "")  # pyiceberg does not know it for a wildcard
+    return draw(st.sampled_from([f"{name} {word} {pattern}", f"{name} between {draw(LITERALS)} and {draw(LITERALS)}"]))
 
 
 FILTERS = st.recursive(
@@ -184,6 +183,7 @@ def test_random_text_is_read_as_pyiceberg_reads_it() -> None:
         ("not k = 1", None),
         ("not = 1", None),
         ("k like 'a%b'", None),
+        ("k like 'a_b%'", None),
         ("k = 'a\\b'", None),
         ("k = 'a\tb'", None),
         ('"k" = 1', None),
@@ -201,6 +201,43 @@ def test_tab_in_a_value_stays_a_tab(tmp_path: Path) -> None:
     for where in ("s = 'a\tb'", "s in ('a\tb')", "s = 'a\tb' and s is not null"):
         (task,) = puffin.plan(str(tmp_path / "t"), where).files
         assert pq.read_table(task.data_file.file_path)["s"].to_pylist() == ["a\tb"]
+
+
+def test_like_takes_what_sql_takes_or_is_refused() -> None:
+    chance, parser, refused = random.Random(5), filters.FilterParser(SCHEMA, {}), 0
+    for _ in range(500):
+        pattern = chance.choices(
+            ["a", "b", "''", "_", r"\_", r"\%", "%", "-"], [3, 3, 1, 1, 4, 2, 1, 3], k=chance.randint(1, 5)
+        )
+        like = chance.choice(["like", "LIKE ", "not like", "NOT\nLike  "])
+        where = f"""l > 5 and ("s" {like}'{"".join(pattern)}' or s = 'a_''like')"""
+        if "_" in pattern or "%" in pattern[:-1]:
+            refused += 1
+            with pytest.raises(UsageError):
+                parser(where)
+            continue
+        prefix = "".join(pattern).removesuffix("%" if pattern[-1] == "%" else "").replace("''", "'").replace("\\", "")
+        ops = (Op.STARTS_WITH, Op.NOT_STARTS_WITH) if pattern[-1] == "%" else (Op.EQ, Op.NOT_EQ)
+        of_like = (ops["not" in like.lower()], 4, "s", [repr(prefix)])
+        others = [(Op.GT, 2, "l", ["5"]), (False, [of_like, (Op.EQ, 4, "s", [repr("a_'like")])])]
+        assert meaning(parser(where)) == (True, others), where
+    assert 100 < refused < 400
+
+
+def test_like_has_one_wildcard() -> None:
+    for where in ("s like 'a_b%'", "not (l = 1 and s like '_')", "s = 'x' or s not like 'a''_'", r"s like 'a\\_b'"):
+        with pytest.raises(UsageError, match=r"expected like with no wildcard but % at its end"):
+            filters.FilterParser(SCHEMA, {})(where)
+
+
+@pytest.mark.parametrize("name", ["i", "l", "d", "f", "t", "n"])
+def test_like_of_a_column_without_text_is_refused(name: str) -> None:
+    literal = {"f": "true", "t": "2020-02-29"}.get(name, "1")
+    for where in (f"{name} like '{literal}%'", f"{name} not like '{literal}%'"):
+        with pytest.raises(UsageError, match="expected a column of strings for like"):
+            filters.FilterParser(SCHEMA, {})(where)
+        with pytest.raises(UsageError, match="expected a column of strings for like"):
+            filters.partition_tests(where, SCHEMA, {0: []})
 
 
 def test_parentheses_are_nested_at_most_200_deep() -> None:
