@@ -117,7 +117,7 @@ def comparable_to_json(type_: str, bound: Bound) -> JsonValue:
         found: JsonValue = to_json(type_, physical)
     except PuffinError:
         return None
-    # For years beyond ISO 8601's four digits, Arrow writes text that nobody can parse.
+    # For a time beyond the day, Arrow writes text that nobody can parse.
     return found if comparable(type_, found) == bound else None
 
 

@@ -9,6 +9,7 @@ nanoseconds.
 from __future__ import annotations
 
 import decimal
+import re
 import uuid
 from typing import Any
 
@@ -36,6 +37,12 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
 }
 _TEMPORAL = frozenset({"date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
 _EPOCH_DAY = "1970-01-01T"
+_UNITS_OF_DAY = {"us": 86_400 * 10**6, "ns": 86_400 * 10**9}
+_YEARS, _DAYS = 400, 146_097
+"""After so many years the calendar repeats; Arrow has no text for years beyond four digits."""
+_FIRST_YEAR = 1770  # of a cycle around 1970, which nanoseconds reach too
+_LAST_PLAIN_YEAR = 9999  # ISO 8601 has a sign before the years after it, and before those below 0
+_YEAR = re.compile(r"(?:[0-9]{4}|[+-][0-9]{4,7})(?=-)")
 
 
 def arrow_type(type_: str) -> pa.DataType:
@@ -51,9 +58,10 @@ def to_json(type_: str, physical: Any) -> Any:
     if physical is None:
         return None
     try:
+        if type_ == "time":
+            return str(pa.scalar(physical, arrow_type(type_)).cast(pa.string()))
         if type_ in _TEMPORAL:
-            zone = "+00:00" if type_.startswith("timestamptz") else ""
-            return str(pa.scalar(physical, unzoned_type(type_)).cast(pa.string())).replace(" ", "T") + zone
+            return _moment_text(physical, unzoned_type(type_)) + ("+00:00" if type_.startswith("timestamptz") else "")
         if type_ == "uuid":
             return str(uuid.UUID(bytes=physical))
         if type_.startswith("decimal"):
@@ -74,10 +82,10 @@ def to_scalar(type_: str, value: Any) -> pa.Scalar:
 
 def _physical(type_: str, value: Any, target: pa.DataType) -> Any:
     if type_ == "date":
-        return pa.scalar(value).cast(pa.date32()).value
+        return moment(value, target)
     if type_ in _TEMPORAL:
         text = (_EPOCH_DAY if type_ == "time" else "") + value.removesuffix("+00:00").removesuffix("Z")
-        return pa.scalar(text).cast(pa.timestamp(target.unit)).value
+        return moment(text, pa.timestamp(target.unit))
     if type_ == "uuid":
         return uuid.UUID(value).bytes
     if pa.types.is_binary(target) or pa.types.is_fixed_size_binary(target):
@@ -87,6 +95,29 @@ def _physical(type_: str, value: Any, target: pa.DataType) -> Any:
     if pa.types.is_integer(target) and type(value) is not int:  # Arrow would drop a fraction
         raise TypeError(type(value).__name__)
     return value
+
+
+def moment(text: str, type_: pa.DataType) -> int:
+    """The days, or the units of a timestamp, from 1970 to a text in ISO 8601; ArrowInvalid if it is none."""
+    cycles, year = 0, _YEAR.match(text)
+    if year is not None:
+        cycles, in_cycle = divmod(int(year[0]) - _FIRST_YEAR, _YEARS)
+        text = f"{_FIRST_YEAR + in_cycle}{text[year.end() :]}"
+    value: int = pa.scalar(text).cast(type_).value
+    return value + cycles * _units_of_cycle(type_)
+
+
+def _moment_text(physical: Any, type_: pa.DataType) -> str:
+    cycle = _units_of_cycle(type_)
+    cycles, in_cycle = divmod(pa.scalar(physical, type_).value + cycle // 2, cycle)
+    text = str(pa.scalar(in_cycle - cycle // 2, type_).cast(pa.string())).replace(" ", "T")
+    year = int(text[:4]) + cycles * _YEARS
+    sign = "-" if year < 0 else "+" if year > _LAST_PLAIN_YEAR else ""
+    return f"{sign}{abs(year):04}{text[4:]}"
+
+
+def _units_of_cycle(type_: pa.DataType) -> int:
+    return _DAYS * (1 if pa.types.is_date(type_) else _UNITS_OF_DAY[type_.unit])
 
 
 def unzoned_type(type_: str) -> pa.DataType:

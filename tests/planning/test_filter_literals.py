@@ -57,7 +57,7 @@ def drawn(r: random.Random, type_: str) -> tuple[str, str, list[Number]]:
     is_text, has_fraction = (type_ != "date" and r.random() < 0.5 for _ in range(2))
     literals: list[Number] = []
     for _ in range(r.randint(1, 4) if op.endswith("in") else 1):
-        number = r.choice((-end * 50, 0, end * 50, *(() if type_ == "date" else (-end, end)))) + r.randint(-3, 3)
+        number = r.choice((-end * 50, -end, 0, end, end * 50)) + r.randint(-3, 3)
         literals.append(number + Decimal(r.choice(("0.0", "0.5", "-0.25"))) if has_fraction else number)
     said = ", ".join(f"'{each}'" if is_text else str(each) for each in literals)
     return f"c {op} ({said})" if op.endswith("in") else f"c {op} {said}", op, literals

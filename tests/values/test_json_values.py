@@ -13,19 +13,15 @@ from puffin.errors import CorruptMetadataError, UnsupportedTypeError
 from puffin.values.json_values import arrow_type, to_json, to_scalar
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
-MICROS = st.integers(-62_135_596_800_000_000, 253_402_300_799_999_999)  # years 1 to 9999
 PHYSICAL = {
     "boolean": st.booleans(),
     "int": st.integers(-(2**31), 2**31 - 1),
     "long": LONGS,
     "float": st.floats(width=32),
     "double": st.floats(),
-    "date": st.integers(-719162, 2932896),
+    "date": st.integers(-(2**31), 2**31 - 1),
     "time": st.integers(0, 86_399_999_999),
-    "timestamp": MICROS,
-    "timestamptz": MICROS,
-    "timestamp_ns": LONGS.filter(lambda ns: ns > -(2**63) + 10**9),
-    "timestamptz_ns": LONGS.filter(lambda ns: ns > -(2**63) + 10**9),
+    **dict.fromkeys(("timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"), LONGS),
     "string": st.text(),
     "uuid": st.binary(min_size=16, max_size=16),
     "fixed[5]": st.binary(min_size=5, max_size=5),
@@ -80,6 +76,28 @@ JSON = {
 def test_json_forms_are_those_of_appendix_d(type_string, forms):
     physical, json_form = forms
     assert to_json(type_string, physical) == json_form
+
+
+@pytest.mark.parametrize(
+    ("day", "json_form"),
+    [
+        (2_932_896, "9999-12-31"),
+        (2_932_897, "+10000-01-01"),
+        (-719_528, "0000-01-01"),
+        (-719_529, "-0001-12-31"),
+        (2**31 - 1, "+5881580-07-11"),
+        (-(2**31), "-5877641-06-23"),
+    ],
+)
+def test_years_beyond_four_digits_have_a_sign(day, json_form):
+    """As ISO 8601 and Java's library write them."""
+    assert to_json("date", day) == json_form
+    if abs(day) < 10**8:
+        assert to_json("timestamptz", day * 86_400_000_000) == f"{json_form}T00:00:00.000000+00:00"
+        assert to_scalar("timestamp", f"{json_form} 00:00").value == day * 86_400_000_000
+    for refused in ("10000-01-01", "+5881580-07-12", "+10001-02-29", "--001-01-01"):
+        with pytest.raises(CorruptMetadataError):
+            to_scalar("date", refused)
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,13 @@ from typing import Any
 import pyarrow as pa
 
 from puffin.errors import CorruptMetadataError
-from puffin.values.json_values import to_json, to_scalar
+from puffin.values.json_values import moment, to_json, to_scalar
 from puffin.values.value_type import ValueType, is_hashable
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _NO_NUMBER = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
-_DATE = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
+_DATE = re.compile(r"([0-9]{4}|[+-][0-9]{4,7})-([0-9]{1,2})-([0-9]{1,2})")
 _ESCAPED_BYTES = re.compile(r"(\\u00[0-9A-Fa-f]{2})+")
 _ZONE = re.compile(r"(Z|[+-][0-9]{2}:?[0-9]{2})$")
 _BOOLEANS = {"true": True, "false": False}
@@ -73,11 +73,11 @@ def _json_form(type_: str, name: str, text: str) -> Any:
     if name == "boolean":
         return _BOOLEANS[text.lower()]
     if name == "date":
-        year, month, day = map(int, _matched(_DATE, text).groups())
-        return f"{year:04d}-{month:02d}-{day:02d}"
+        year, month, day = _matched(_DATE, text).groups()
+        return to_json(type_, moment(f"{year}-{month:0>2}-{day:0>2}", pa.date32()))
     # Arrow parses a zone only if the target type has one.
     stored = pa.timestamp("us", "UTC" if _ZONE.search(text) else None)
-    return to_json(type_, pa.scalar(text).cast(stored).value)
+    return to_json(type_, moment(text, stored))
 
 
 def _bytes(text: str) -> bytes:
