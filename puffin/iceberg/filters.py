@@ -34,7 +34,7 @@ _QUOTED = re.compile(
     r"""  "[^"]*"  |  (?<![A-Za-z0-9_$])(?P<like>like)\s*'(?:[^'\\]|''|\\.)*'  |  '(?:[^'\\]|''|\\.)*'  """,
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
-_CHARACTER = re.compile(r"\\.|_", re.DOTALL)
+_ESCAPED = re.compile(r"\\.", re.DOTALL)
 
 
 def partition_tests(
@@ -144,20 +144,16 @@ def parse(where: str) -> Any:
     steps = ((char == "(") - (char == ")") for char in _QUOTED.sub("", where))
     if max(itertools.accumulate(steps), default=0) > DEEPEST:
         raise UsageError(f"expected parentheses nested at most {DEEPEST} deep")
-    return _grammar().parse_string(_QUOTED.sub(_without_wildcards, where), parse_all=True)[0]
+    return _grammar().parse_string(_QUOTED.sub(_with_plain_underscores, where), parse_all=True)[0]
 
 
-def _without_wildcards(quoted: re.Match[str]) -> str:
-    """A text for the grammar, which takes ``_`` for an underscore; UsageError if a pattern has it as a wildcard."""
+def _with_plain_underscores(quoted: re.Match[str]) -> str:
+    """A text for the grammar, whose patterns have no other character for an underscore."""
+    return quoted[0] if quoted["like"] is None else _ESCAPED.sub(_plain_underscore, quoted[0])
 
-    def plain(char: re.Match[str]) -> str:
-        if char[0] == "_":
-            raise UsageError(
-                rf"expected like with no wildcard but % at its end (\_ is an underscore), found {quoted[0]}"
-            )
-        return char[0].removeprefix("\\") if char[0] == r"\_" else char[0]
 
-    return quoted[0] if quoted["like"] is None else _CHARACTER.sub(plain, quoted[0])
+def _plain_underscore(escaped: re.Match[str]) -> str:
+    return "_" if escaped[0] == r"\_" else escaped[0]
 
 
 def _tests(expression: Any) -> Iterator[Any]:

@@ -156,7 +156,7 @@ def _in(name: str, listed: str, is_in: bool) -> SimpleTest:
 
 def _like(name: str, pattern: str, is_like: bool) -> SimpleTest:
     prefix = pattern.removesuffix("%")
-    if "%" in prefix or "_" in prefix:
+    if "%" in prefix:
         raise _NotSimple
     if prefix == pattern:
         return SimpleTest(Op.EQ if is_like else Op.NOT_EQ, name, (pattern,))
