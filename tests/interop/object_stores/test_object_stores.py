@@ -170,7 +170,7 @@ def test_missing_extra_stops_the_job_before_it_computes(kind, s3, place, request
     location = fixture if isinstance(fixture, str) else fixture.location
     before = s3.files(place)
     monkeypatch.setitem(sys.modules, "obstore.store", None)
-    with pytest.raises(MissingDependencyError, match=r"obstore is not installed: pip install .*\[object-stores\]"):
+    with pytest.raises(MissingDependencyError, match=r"obstore is not installed: run pip install .*\[object-stores\]"):
         analyze(location)
     assert s3.files(place) == before
     assert analyze(location, Options(commit=False)).entry is not None
