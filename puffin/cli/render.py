@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from puffin.lookup import ColumnAnswer
 
-
-_PIECE = 1 << 20
+_PIECE = 1 << 20  # bytes of a list that are printed at a time
 
 
 def print_result(result: Any, lines: Iterable[str], *, as_json: bool) -> None:

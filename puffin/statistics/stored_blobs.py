@@ -38,8 +38,8 @@ class StoredBlobs:
     """
     The blobs of the columns with these field ids, in the files of statistics entries and in the parts beside them.
 
-    All blobs of one type are read from a file at once; each manifest is read once, and its parts are
-    looked up once. Private blobs are put on the ``shelf``, if there is one.
+    All blobs of one type are read from a file at once; each file and the parts of its manifest are looked up
+    once, and each manifest is read once. Private blobs are put on the ``shelf``, if there is one.
     """
 
     def __init__(self, opened: TableSnapshot, field_ids: Collection[int], shelf: Shelf | None = None) -> None:
@@ -48,6 +48,7 @@ class StoredBlobs:
         self._fields = {(field_id,) for field_id in field_ids}
         self._files: dict[tuple[str, str], _Content | PuffinError] = {}
         self._states: dict[str, _State | None] = {}
+        self._lost_files: dict[str, bool] = {}
         self._lost: dict[str, bool] = {}
         self._grow: dict[tuple[str, int], bool] = {}
         self._types: dict[str, Collection[str]] = {}
@@ -107,8 +108,9 @@ class StoredBlobs:
     def has_lost_file(self, entry: StatisticsEntry) -> bool:
         """Whether an entry's statistics file is missing, or has another size; may raise StorageError."""
         path = entry.statistics_path
-        found = self._opened.store_for(path).find(path)
-        return found is None or found.size != entry.file_size_in_bytes
+        if path not in self._lost_files:
+            self._lost_files[path] = not self._is_there(path, entry.file_size_in_bytes)
+        return self._lost_files[path]
 
     def has_lost_state(self, entry: StatisticsEntry) -> bool:
         """Whether the manifest of an entry's file or one of its parts is missing or wrong; may raise StorageError."""
@@ -144,9 +146,11 @@ class StoredBlobs:
         return self._grow[key]
 
     def _has_part(self, part: Part, directory: str) -> bool:
-        uri = part_uri(directory, part.id)
+        return self._is_there(part_uri(directory, part.id), part.file_size)
+
+    def _is_there(self, uri: str, size: int) -> bool:
         found = self._opened.store_for(uri).find(uri)
-        return found is not None and found.size == part.file_size
+        return found is not None and found.size == size
 
     def _kept_types(self, entry: StatisticsEntry) -> Collection[str]:
         """The types of private blobs that a run keeps by default, of those that the manifest's writer knew."""

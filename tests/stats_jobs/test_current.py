@@ -9,7 +9,9 @@ import pyarrow as pa
 import pytest
 
 from puffin.errors import FileNotFound
+from puffin.lookup.status import status_of
 from puffin.statistics import stored_blobs
+from puffin.storage import LocalStore
 from stats_jobs import Options, analyze
 from stats_jobs.decide import is_stale
 
@@ -60,6 +62,15 @@ def test_lost_statistics_file_makes_statistics_stale(table_with, tmp_path, mode,
     else:
         file.write_bytes(bytes(199 if harm == "cut" else 201))
     assert is_stale(table, Options(mode=mode))
+
+
+def test_statistics_file_is_looked_up_once_for_all_columns(table_with, monkeypatch):
+    table = table_with("wide", (1, 11), (2, 11))
+    looked_up = []
+    find = LocalStore.find
+    monkeypatch.setattr(LocalStore, "find", lambda store, uri: looked_up.append(uri) or find(store, uri))
+    status_of("wide", table.open)
+    assert [Path(uri).name for uri in looked_up].count("made.stats") == 1
 
 
 def test_statistics_that_a_run_would_recompute_are_stale(table_with):
