@@ -71,8 +71,8 @@ def analyze(
         if target is not None and (columns or target.entry is not None):
             decision = decide(target)
             kept = target.kept_steps()
-            runner = Runner(opened, starter, options.driver_bytes, progress, kept)
             upkeep = IndexUpkeep.of(opened, options)
+            runner = Runner(opened, starter, options.driver_bytes, progress, kept, upkeep.after_step)
             computation = Computation()
             if decision.current is None:
                 beside = BesideColumns(decision.partitions.by_field, decision.joint.plans)

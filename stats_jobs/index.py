@@ -198,12 +198,32 @@ class CaughtUp:
         )
 
 
-def catch_up(plan: IndexPlan, runner: Runner, beside: Sequence[Partial] = (), *, writes: bool = True) -> CaughtUp:
+class IndexRun:
     """
-    Read the files whose filters were not built beside other scans, and publish all filters; raises what `index` raises.
+    Brings an index up to date. Publishes what each step of a large run has read, so that a run that dies, or another
+    one meanwhile, has it.
     """
-    alone, turn = runner.read(plan.scans(beside))
-    return CaughtUp(plan, (*beside, alone), plan.publish((*beside, alone)) if writes else plan.before, turn)
+
+    def __init__(self, plan: IndexPlan) -> None:
+        self.plan = plan
+        self._left = plan
+
+    def publish(self, partial: Partial) -> None:
+        """Publish the filters that were built while this was read; raises what `index` raises."""
+        if self._left.has_filters(partial):
+            self._left = self._left.published((partial,))
+
+    def catch_up(self, runner: Runner, beside: Sequence[Partial] = ()) -> CaughtUp:
+        """
+        Read the files whose filters were not built beside other scans, and publish all filters.
+
+        Raises what `index` raises.
+        """
+        runner = dataclasses.replace(runner, kept=None, after_step=self.publish)
+        alone, turn = runner.read(self._left.scans(beside))
+        read = (*beside, alone)
+        self._left = self._left.published(read)
+        return CaughtUp(self.plan, read, self._left.before, turn)
 
 
 def existing_index(opened: TableSnapshot, home: str | None) -> IndexPlan | None:
@@ -219,7 +239,12 @@ def _index(table: Table, options: IndexOptions, spark: SparkStarter, progress: P
     started = time.monotonic()
     opened = table.open()
     plan = _plan(opened, options)
-    done = catch_up(plan, Runner(opened, spark, options.driver_bytes, progress), writes=not options.dry_run)
+    runner = Runner(opened, spark, options.driver_bytes, progress)
+    if options.dry_run:
+        read, turn = runner.read(plan.scans())
+        done = CaughtUp(plan, (read,), plan.before, turn)
+    else:
+        done = IndexRun(plan).catch_up(runner)
     seconds = time.monotonic() - started - done.turn.session_seconds - done.turn.waited_seconds
     return dataclasses.replace(done.report(), elapsed_seconds=seconds)
 

@@ -66,7 +66,7 @@ class IndexPlan:
 
     def scans(self, built: Iterable[Partial] = ()) -> list[Scan]:
         """Scans for the filters that were not built yet; columns that lack the same files share one."""
-        done = {c: {path for filters in self._built(c, built) for path in filters.paths} for c in self.rates}
+        done = {column: self._paths(column, built) for column in self.rates}
         alike: dict[tuple[str, ...], list[Column]] = {}
         for column, tasks in self.lacks.items():
             alike.setdefault(tuple(path for path in tasks if path not in done[column]), []).append(column)
@@ -98,11 +98,15 @@ class IndexPlan:
                 found.append(dataclasses.replace(scan, kinds={**scan.kinds, **kinds}, tasks=tuple(tasks)))
         return found
 
-    def publish(self, built: Sequence[Partial]) -> Index:
-        """
-        Write what was built, take out files that no snapshot has, and remove old files of the index.
+    def has_filters(self, partial: Partial) -> bool:
+        """Whether filters of a column of the index were built while this was read."""
+        return any(self._built(column, (partial,)) for column in self.rates)
 
-        Raises as `puffin.index.upkeep.publish`.
+    def published(self, built: Sequence[Partial]) -> IndexPlan:
+        """
+        Write what was built and is lacking, take out files that no snapshot has, and remove old files of the index.
+
+        Returns the plan for what is left. Raises as `puffin.index.upkeep.publish`.
         """
         rates, had = self._rates_by_key, self.before.manifest.columns
         tasks = () if self.opened.is_empty else self.opened.tasks
@@ -117,7 +121,9 @@ class IndexPlan:
         made = publish(self.home, self.before, change)
         if made.manifest != self.before.manifest:
             remove_old_files(self.home, AgeLimit(datetime.datetime.now(datetime.timezone.utc), SAFETY_AGE))
-        return made
+        done = {column: self._paths(column, built) for column in self.lacks}
+        lacks = {c: {path: t for path, t in tasks.items() if path not in done[c]} for c, tasks in self.lacks.items()}
+        return dataclasses.replace(self, before=made, lacks=lacks)
 
     def after(self, index: Index) -> IndexPlan:
         """What is still lacking."""
@@ -147,11 +153,15 @@ class IndexPlan:
         found = (partial.added.get(column.field_id, {}).get(kind) for partial in built)
         return [filters for filters in found if filters is not None]
 
+    def _paths(self, column: Column, built: Iterable[Partial]) -> set[str]:
+        """The files of which filters of a column were built."""
+        return {path for filters in self._built(column, built) for path in filters.paths}
+
     def _write(self, column: Column, built: Sequence[Partial]) -> list[SegmentEntry]:
         """The new segments of a column, written here or by executors."""
         is_mapped = any(column.field_id in partial.mapped for partial in built)
         merged = functools.reduce(FileFilters.merge, self._built(column, built), FileFilters())
-        filters = merged.finished(self.rates[column])
+        filters = merged.only(self.lacks[column]).finished(self.rates[column])
         segments = list(filters.segments)
         if filters.whole:
             segments.append(self._place(column).write(filters.whole, self.home.store, is_mapped=is_mapped))

@@ -7,14 +7,14 @@ Statistics do not depend on the index: what goes wrong with it is logged, and th
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from puffin.errors import PuffinError
 from puffin.tables.snapshot import CURRENT, TableSnapshot
 from stats_jobs.execute import Partial
-from stats_jobs.index import IndexReport, catch_up, existing_index
-from stats_jobs.index_plan import IndexPlan
+from stats_jobs.index import IndexReport, IndexRun, existing_index
 from stats_jobs.options import Options
 from stats_jobs.plan import Scan
 from stats_jobs.run import Runner
@@ -24,9 +24,9 @@ _log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class IndexUpkeep:
-    """What a run does for the index of its table; without a ``plan``, nothing."""
+    """What a run does for the index of its table; without an index, nothing."""
 
-    plan: IndexPlan | None
+    run: IndexRun | None
 
     @classmethod
     def of(cls, opened: TableSnapshot, options: Options) -> IndexUpkeep:
@@ -34,21 +34,34 @@ class IndexUpkeep:
         if not (options.index and options.writes and options.selector == CURRENT):
             return cls(None)
         try:
-            return cls(existing_index(opened, options.home))
+            plan = existing_index(opened, options.home)
         except PuffinError as exc:
             _log.warning("%s: the index is not caught up: %s", opened.name, exc)
             return cls(None)
+        return cls(None if plan is None else IndexRun(plan))
 
     def beside(self, scans: Iterable[Scan]) -> list[Scan]:
         """As `IndexPlan.beside`."""
-        return list(scans) if self.plan is None else self.plan.beside(scans)
+        return list(scans) if self.run is None else self.run.plan.beside(scans)
+
+    @property
+    def after_step(self) -> Callable[[Partial], None] | None:
+        """Publishes what a step of a large run has read beside the statistics; None without an index."""
+        return None if self.run is None else functools.partial(_publish, self.run)
 
     def catch_up(self, runner: Runner, read: Sequence[Partial]) -> IndexReport | None:
         """Publish what was read beside the statistics, and read the rest; None if there is no index, or it failed."""
-        if self.plan is None:
+        if self.run is None:
             return None
         try:
-            return catch_up(self.plan, runner, read).report()
+            return self.run.catch_up(runner, read).report()
         except PuffinError as exc:
             _log.warning("%s: the index is not caught up: %s", runner.opened.name, exc)
             return None
+
+
+def _publish(run: IndexRun, partial: Partial) -> None:
+    try:
+        run.publish(partial)
+    except PuffinError as exc:
+        _log.warning("%s: the index is caught up at the end of the run only: %s", run.plan.opened.name, exc)

@@ -37,7 +37,8 @@ class Runner:
     """
     Reads scans of one table; at most ``driver_bytes`` of them in this process.
 
-    Large ones are read in steps, if there is a place to keep what each has found (``kept``).
+    Large ones are read in steps, if what each has found is kept: by ``kept``, or by ``after_step``, which is called
+    with it. Both are called in another thread, one step after the other, and before `read` returns.
     """
 
     opened: TableSnapshot
@@ -45,6 +46,7 @@ class Runner:
     driver_bytes: int
     progress: Progress | None
     kept: KeptSteps | None = None
+    after_step: Callable[[Partial], None] | None = None
 
     def read(self, scans: Sequence[Scan]) -> tuple[Partial, Turn]:
         """
@@ -69,7 +71,8 @@ class Runner:
         return sum(total_bytes(scan.tasks) * len(scan.columns) // columns for scan in scans)
 
     def _in_steps(self, scans: Sequence[Scan], parallelism: int, read: _Read) -> Partial:
-        steps = [list(scans)] if self.kept is None else in_steps(scans, self._bytes(scans), parallelism)
+        are_kept = self.kept is not None or self.after_step is not None
+        steps = in_steps(scans, self._bytes(scans), parallelism) if are_kept else [list(scans)]
         planned = [plan_batches(step, parallelism=parallelism) for step in steps]
         progress = _Progress(self.progress, sum(map(len, planned)))
         taken: Future[Partial] | None = None
@@ -88,6 +91,8 @@ class Runner:
 
     def _take(self, step: Sequence[Scan], found: Partial, partial: Partial, put: PutAside) -> Partial:
         """Keep what a step has found; merge it with what those before it have."""
+        if self.after_step is not None:
+            self.after_step(partial)
         if self.kept is not None:
             self.kept.put(step, partial)
         return merge_partials(found, partial, put)

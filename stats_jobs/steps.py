@@ -49,7 +49,7 @@ def in_steps(scans: Sequence[Scan], size: int, parallelism: int) -> list[list[Sc
     columns = {column.field_id for scan in scans for column in scan.columns}
     least = max(parallelism * BYTES_PER_CORE, len(columns) * BYTES_PER_COLUMN)
     count = min(MOST_STEPS, size // max(1, least))
-    if count < 2 or not any(map(_is_kept, scans)):
+    if count < 2:
         return [list(scans)]
     groups = [balance(scan.tasks, count) for scan in scans]
     steps = [
@@ -95,9 +95,9 @@ class KeptSteps:
     def put(self, scans: Sequence[Scan], partial: Partial) -> None:
         """Keep what these scans have found; after the first failure, which is logged, nothing more is written."""
         tasks: dict[str, list[str]] = {}
-        for scan in filter(_is_kept, scans):
+        for scan in scans:
             tasks.setdefault(self._digest(scan), []).extend(map(task_digest, scan.tasks))
-        if not tasks or not self._writes:
+        if not self._writes:
             return
         uri = places.step_uri(self._directory, str(uuid.uuid4()))
         self._ours.append(uri)
@@ -158,8 +158,6 @@ class _Left:
         self.taken = 0  # data files
         self._places: dict[tuple[str, str], list[tuple[int, Work]]] = {}
         for at, scan in enumerate(scans):
-            if not _is_kept(scan):
-                continue
             digest = scan_digest(scan, opened.scan_context, opened.state.uuid)
             for task in scan.tasks:
                 self._places.setdefault((digest, task_digest(task)), []).append((at, task))
@@ -181,13 +179,5 @@ class _Left:
         for found in self._places.values():
             for at, task in found:
                 left.setdefault(at, []).append(task)
-        rest = (
-            dataclasses.replace(scan, tasks=tuple(left.get(at, ()))) if _is_kept(scan) else scan
-            for at, scan in enumerate(self._scans)
-        )
+        rest = (dataclasses.replace(scan, tasks=tuple(left.get(at, ()))) for at, scan in enumerate(self._scans))
         return [scan for scan in rest if scan.tasks]
-
-
-def _is_kept(scan: Scan) -> bool:
-    """Whether the values of all of its columns can be kept, but for those that others read again (the index)."""
-    return all(any(map(can_keep, kinds)) for kinds in scan.kinds.values())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -51,6 +51,12 @@ class FileFilters:
         both = {path: made.merge(other.pieces[path]) for path, made in self.pieces.items() if path in other.pieces}
         pieces = {**self.pieces, **other.pieces, **both}
         return FileFilters({**self.whole, **other.whole}, pieces, {**self.segments, **other.segments})
+
+    def only(self, paths: Collection[str]) -> FileFilters:
+        """Those of these files; a segment stays with all of its files."""
+        whole, pieces = ({path: made for path, made in of.items() if path in paths} for of in (self.whole, self.pieces))
+        segments = {segment: of for segment, of in self.segments.items() if any(path in paths for path in of)}
+        return FileFilters(whole, pieces, segments)
 
     def finished(self, fpp: float) -> FileFilters:
         """The filters when all pieces are merged."""

@@ -2,12 +2,12 @@
 
 from puffin.index.segment import read_rows
 from puffin.index.upkeep import IndexHome
-from puffin.load import load_table
+from puffin.tables.snapshot import Table
 
 
-def stored_filters(path: str) -> dict[tuple[str, str], bytes]:
+def stored_filters(table: Table) -> dict[tuple[str, str], bytes]:
     """The bitsets by column and data file, whatever the segments."""
-    home = IndexHome.of(load_table(path).open())
+    home = IndexHome.of(table.open())
     index = home.read()
     found = {}
     for segment in index.segments:

@@ -22,7 +22,7 @@ from puffin.clean import clean
 from puffin.errors import UnsupportedTypeError, UsageError
 from puffin.index import upkeep
 from puffin.index.manifest import manifest_uri
-from puffin.index.upkeep import Index, IndexHome
+from puffin.index.upkeep import IndexHome
 from puffin.load import load_table
 from puffin.planning.file_plan import FilePlan
 from puffin.planning.plan import Planner
@@ -178,7 +178,7 @@ def test_merged_segments_have_the_bytes_of_one_built_at_once(table: Table, tmp_p
 
 def filters_of(table: Table) -> dict[str, bytes]:
     """The bitset of each file, of an index of one column."""
-    return {path: bits for (_, path), bits in stored_filters(table.path).items()}
+    return {path: bits for (_, path), bits in stored_filters(load_table(table.path)).items()}
 
 
 def damages(file: Path) -> Iterable[Callable[[], None]]:
@@ -344,13 +344,13 @@ def test_executors_write_large_filters_themselves(table: Table, spark: SparkSess
     shutil.copytree(table.path, other.path)
     partials: list[Partial] = []
 
-    def noted(self: IndexPlan, built: Sequence[Partial]) -> Index:
+    def noted(self: IndexPlan, built: Sequence[Partial]) -> IndexPlan:
         partials.extend(built)
         return publish(self, built)
 
-    publish = IndexPlan.publish
+    publish = IndexPlan.published
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(IndexPlan, "publish", noted)
+        patch.setattr(IndexPlan, "published", noted)
         report = index(table.path, IndexOptions(columns=("k",), driver_bytes=0), spark)
     (filters,) = (value for partial in partials for value in partial.added[1].values())
     assert len(filters.segments) >= 1

@@ -365,7 +365,7 @@ def delta_table(root: Path, files: int) -> tuple[str, list[int]]:
 
 def filters_of(path: str) -> dict[str, bytes]:
     """The bitset of each file, of an index of one column."""
-    return {file: bits for (_, file), bits in stored_filters(path).items()}
+    return {file: bits for (_, file), bits in stored_filters(load_table(path)).items()}
 
 
 def test_job_lifts_the_files_of_delta_rs(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import datetime
 import math
 import os
 import random
+import shutil
 import signal
 from io import BytesIO
 from pathlib import Path
@@ -17,7 +18,10 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from puffin.errors import StorageError
 from puffin.format import PuffinWriter
+from puffin.index import upkeep
+from puffin.index.upkeep import IndexHome
 from puffin.load import load_table
 from puffin.sketches.row_counts import RowCounts
 from puffin.statistics.kinds import ROW_COUNTS, SUMMARY
@@ -29,8 +33,10 @@ from puffin.values.row_summary import RowSummary
 from stats_jobs import Options, SparkStarter, analyze, steps
 from stats_jobs.execute import Partial
 from stats_jobs.index import IndexOptions, index
+from stats_jobs.index_plan import IndexPlan
 from stats_jobs.step_file import StepFile, StepHead, to_blobs
 from stats_jobs.target import Target
+from tests.index.stored_filters import stored_filters
 from tests.processes import talking
 
 FILES = 8
@@ -239,9 +245,64 @@ def test_index_reads_what_it_lacks_of_the_files_of_steps(small_steps, make_table
     end_after(4, monkeypatch)
     with contextlib.suppress(Killed):
         analyze(ours(table))
+    has = files_in_index(table)
+    assert has > FILES
     done = analyze(ours(table))
     assert done.files_read == 2 * FILES - 4 * 2
-    assert done.index.files_indexed == 2 * FILES
+    assert (done.index.files_read, done.index.files_indexed) == (2 * FILES - has, 2 * FILES)
+
+
+def files_in_index(table) -> int:
+    return len(IndexHome.of(ours(table).open()).read().paths)
+
+
+def _die_in_index(connection, properties) -> None:
+    steps.BYTES_PER_CORE = steps.BYTES_PER_COLUMN = 1
+    published = IndexPlan.published
+    count = iter(range(1, FILES))
+
+    def published_until_killed(self, built) -> IndexPlan:
+        plan = published(self, built)
+        if next(count) == 6:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return plan
+
+    IndexPlan.published = published_until_killed
+    index("n.t", IndexOptions(columns=("a", "s")), catalog="c", catalog_properties=properties)
+    connection.send("not killed")
+
+
+def test_killed_index_run_leaves_an_index_that_the_next_run_completes(small_steps, make_table):
+    table = make_table()
+    process, _ = talking(_die_in_index, {"type": "sql", **table.catalog.properties})
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    assert files_in_index(table) == 6
+    done = index(ours(table))
+    assert (done.files_read, done.files_indexed) == (FILES - 6, FILES)
+    found = stored_filters(ours(table))
+    shutil.rmtree(Path(table.location().removeprefix("file://"), "_puffin_sidecar", "index"))
+    index(ours(table), IndexOptions(columns=("a", "s")))
+    assert stored_filters(ours(table)) == found
+
+
+def test_step_whose_filters_cannot_be_published_is_caught_up_at_the_end(small_steps, make_table, monkeypatch, caplog):
+    table = make_table()
+    index(ours(table), IndexOptions(columns=("a",)))
+    table = make_table(*range(FILES))
+    commit, failures = upkeep.commit, iter([StorageError("the disk is full")])
+
+    def failing_once(*args):
+        for failure in failures:
+            raise failure
+        return commit(*args)
+
+    monkeypatch.setattr(upkeep, "commit", failing_once)
+    done = analyze(ours(table))
+    assert (done.files_read, done.index.files_indexed) == (2 * FILES, 2 * FILES)
+    assert [record.message for record in caplog.records] == [
+        "n.t: the index is caught up at the end of the run only: the disk is full"
+    ]
 
 
 def test_run_without_values_keeps_nothing(small_steps, make_table, monkeypatch):
