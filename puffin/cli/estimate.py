@@ -43,21 +43,25 @@ def command(
     from puffin.lookup.estimates import Estimator
 
     opened = load_table(table, catalog=catalog, catalog_properties=catalog_properties).open(selector)
-    found = Estimator(opened).estimate(where, None if group_by is None else _names(group_by))
-    print_result(found, _lines(found), as_json=json_output)
+    estimator = Estimator(opened)
+    found = estimator.estimate(where, None if group_by is None else _names(group_by))
+    print_result(found, _lines(found, estimator.rows_changed), as_json=json_output)
 
 
 def _names(text: str) -> list[str]:
     return [name for each in text.split(",") if (name := each.strip())]
 
 
-def _lines(found: TableEstimate) -> Iterator[str]:
+def _lines(found: TableEstimate, rows_changed: tuple[int, int] | None) -> Iterator[str]:
     document = found.to_json()
     snapshot = "no snapshot yet" if found.snapshot_id is None else f"snapshot {found.snapshot_id}"
     yield f"{found.table} ({found.format}, {snapshot}, {found.row_count:,} rows)"
     yield _said("rows", document["rows"], document["lower"], document["upper"])
     if found.groups is not None:
         yield _said("groups", document["groups"], document["groups-lower"], document["groups-upper"])
+    if rows_changed is not None:
+        added, removed = rows_changed
+        yield f"since the statistics were made, {added:,} rows came and {removed:,} went; the bounds allow for them"
     if found.methods:
         yield from aligned([("predicate", "method"), *found.methods])
 

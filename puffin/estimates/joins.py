@@ -30,6 +30,23 @@ _UNSEEN = 4  # of skewed rows, a few values vary less than all do: those with mo
 
 
 @dataclass(frozen=True, slots=True)
+class RowChange:
+    """
+    How a side changed since its values were counted.
+
+    Attributes:
+        added, removed: The rows that came and went, at most; infinite if unknown.
+        growth: How many rows there are now for each one that was counted.
+        most: No value had more rows.
+    """
+
+    added: float
+    removed: float
+    growth: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
 class JoinSide:
     """
     One side of a join.
@@ -37,7 +54,7 @@ class JoinSide:
     Attributes:
         rows: The rows that are left after its filter, those with a null among them.
         chosen: Those that are left after the part of the filter that is on the joined column.
-        share: Of the rows of each value, those that are left after the rest of the filter, and that came since.
+        share: Of the rows of each value, those that are left after the rest of the filter.
     """
 
     rows: Interval
@@ -71,6 +88,17 @@ class JoinRows(NamedTuple):
             )
         )
         return JoinRows(rows, left, right, self.method)
+
+    def after(self, left: RowChange, right: RowChange) -> JoinRows:
+        """The same after rows came and went on both sides, nobody knows of which values."""
+        gone = _product(left.removed, right.most) + _product(right.removed, left.most)
+        came = _product(left.added, right.most + right.added) + _product(right.added, left.most)
+        return JoinRows(
+            _changed(self.rows, left.growth * right.growth, gone, came),
+            _after(self.left_semi, left, right),
+            _after(self.right_semi, right, left),
+            self.method,
+        )
 
     def within_sides(self, left: float, right: float) -> JoinRows:
         """The same if the sides have at most so many rows."""
@@ -272,6 +300,24 @@ def _unknown(found: OneSided, others: tuple[float, float], of_rows: bool, other_
     reach = AT_95 * math.sqrt(by_mean)
     rows = min(max(rows, 0.0), upper)
     return Interval(rows, max(0.0, rows - reach), min(upper, rows + reach))
+
+
+def _after(found: Interval, side: RowChange, other: RowChange) -> Interval:
+    """The rows of a semi-join; as many as a value has may get or lose their partner with one row of the other side."""
+    gone, came = (
+        mine + _product(its, side.most) for mine, its in ((side.removed, other.removed), (side.added, other.added))
+    )
+    return _changed(found, side.growth, gone, came)
+
+
+def _changed(found: Interval, growth: float, gone: float, came: float) -> Interval:
+    lower, upper = max(0.0, found.lower - gone), found.upper + came
+    return Interval(found.rows * growth, lower, upper).within(lower, upper)
+
+
+def _product(one: float, other: float) -> float:
+    """Nothing times anything is nothing, even if that is unknown."""
+    return one * other if one and other else 0.0
 
 
 def _of_side(found: Interval, side: JoinSide, other: JoinSide, joined: Interval) -> Interval:

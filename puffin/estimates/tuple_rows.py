@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from puffin.estimates.column_rows import ColumnRows
+from puffin.estimates.column_rows import ColumnFacts, ColumnRows
 from puffin.estimates.counted import Counted, Numbers
 from puffin.estimates.interval import AT_95, NOTHING, Interval
 from puffin.estimates.others import hashes_by
@@ -62,6 +62,10 @@ class TupleRows:
         self._rows = dict(zip(counted.hashes.tolist(), counts, strict=True))
         self._hashes = [_hashes_by(type_) for type_ in types]
         self._along: dict[tuple[Any, ...], _Along] = {}
+
+    @property
+    def facts(self) -> ColumnFacts:
+        return self._column.facts
 
     @property
     def groups(self) -> Interval:

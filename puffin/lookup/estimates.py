@@ -268,13 +268,19 @@ class Estimator:
         filter_ = by_column(self.table, where)
         return filter_.part, *rows_of_filter(self.table, where, filter_)
 
+    def facts(self, columns: Sequence[Column]) -> ColumnFacts:
+        """What statistics say of a column, or of the tuples of several that have a joint sketch."""
+        field_ids = tuple(sorted({column.field_id for column in columns}))
+        tuples = self.tuples(field_ids) if len(field_ids) > 1 else None
+        return self.column(field_ids[0]).facts if tuples is None else tuples.facts
+
     @property
-    def growth(self) -> float | None:
-        """How many rows there are for each one that statistics counted; None if these are the same rows."""
+    def rows_changed(self) -> tuple[int, int] | None:
+        """The rows that came and went since the oldest statistics that answered; None if none did, or it is unknown."""
         facts = [column.facts for column in [*self._columns.values()]]  # other threads may add columns
-        if all(each.added == each.removed == 0 for each in facts):
-            return None
-        return next((each.now.rows / each.rows for each in facts if each.rows), 1.0)
+        added = max((each.added or 0 for each in facts), default=0)
+        removed = max((each.removed or 0 for each in facts), default=0)
+        return (added, removed) if added or removed else None
 
     def row_counts(self, field_id: int) -> RowCounts | None:
         """The row counts of a column; None if there are none that can be read."""

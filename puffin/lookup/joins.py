@@ -17,10 +17,20 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeAlias
 
 from puffin.errors import UnsupportedTableError, UnsupportedTypeError, UsageError
+from puffin.estimates.counted import Counted
 from puffin.estimates.filters import Joined, OfColumn, Part, rows_of
 from puffin.estimates.groups import groups_of
 from puffin.estimates.interval import AT_95, Interval
-from puffin.estimates.joins import INDEPENDENCE, THETA, JoinRows, JoinSide, join_of_values, join_rows, join_within
+from puffin.estimates.joins import (
+    INDEPENDENCE,
+    THETA,
+    JoinRows,
+    JoinSide,
+    RowChange,
+    join_of_values,
+    join_rows,
+    join_within,
+)
 from puffin.estimates.matches import OrderedMatches, matches_of
 from puffin.estimates.value_set import ValueSet
 from puffin.estimates.zeros import as_one, zeros_of
@@ -183,22 +193,21 @@ class RowsOfJoins:
 
     def of(self, left: Side, right: Side) -> JoinRows:
         """Estimate a join with 95 % bounds."""
-        found = self._unfiltered
-        if found is None:
+        counted = self._unfiltered
+        if counted is None:
             return self._apart(left, right) if not self._is_of_one else self._by_theta(left, right)
-        has_changed = left.has_changed or right.has_changed
+        found, changes = counted
         values = _both(left.own, right.own) if self._is_of_one else None
-        of_values = None if values is None else self._of_values(found, values, has_changed)
+        of_values = None if values is None else self._of_values(found, values, has_changed=changes is not None)
         found = of_values or found
+        if changes is not None:
+            found = found.after(*changes)
         rests = [side.rest(of_values is not None) for side in (left, right)]
-        if has_changed or not all(rest is _ALL for rest in rests):
+        if not all(rest is _ALL for rest in rests):
             found = found.filtered(left.of_join(*rests), right.of_join(*reversed(rests)))
-        if has_changed:  # rows that came may have partners although no row had one before
-            rows, left_semi, right_semi = (each._replace(upper=math.inf) for each in found[:3])
-            found = JoinRows(rows, left_semi, right_semi, found.method)
         return found.within_sides(left.rows.upper, right.rows.upper)
 
-    def _of_values(self, found: JoinRows, values: ValueSet, has_changed: bool) -> JoinRows | None:
+    def _of_values(self, found: JoinRows, values: ValueSet, *, has_changed: bool) -> JoinRows | None:
         """The rows of some values, of all rows that were found; None if a side keeps no values."""
         columns = [estimator.column(column.field_id) for estimator, (column,) in (self._left, self._right)]
         if any(column.known_values is None for column in columns):
@@ -214,18 +223,26 @@ class RowsOfJoins:
         return some if left_out is None else found.minus(some)
 
     @functools.cached_property
-    def _unfiltered(self) -> JoinRows | None:
-        """The rows without filters; None if statistics do not have them by value on both sides."""
+    def _unfiltered(self) -> tuple[JoinRows, tuple[RowChange, RowChange] | None] | None:
+        """
+        The rows without filters as they were counted, and how the sides changed since, None if they did not.
+
+        None if statistics do not have them by value on both sides.
+        """
         if self._is_of_one:
             left, right = (counted_values(estimator, column) for estimator, (column,) in (self._left, self._right))
             if left is None or right is None:
                 return None
-            return join_rows(matches_of(as_one(left, self._zeros), as_one(right, self._zeros)))
-        tuples = joined_tuples(self._left, self._right)
-        if tuples is None:
-            return None
-        found, nulls = join_rows(matches_of(*tuples.sides)), tuples.null_share
-        return found if nulls == 0 else found.without_nulls(nulls)
+            sides, nulls = (as_one(left, self._zeros), as_one(right, self._zeros)), 0.0
+        else:
+            tuples = joined_tuples(self._left, self._right)
+            if tuples is None:
+                return None
+            sides, nulls = tuples.sides, tuples.null_share
+        found = join_rows(matches_of(*sides))
+        changes = _change(*self._left, sides[0]), _change(*self._right, sides[1])
+        has_changed = any(each.added or each.removed for each in changes)
+        return found if nulls == 0 else found.without_nulls(nulls), changes if has_changed else None
 
     @functools.cached_property
     def _ordered(self) -> OrderedMatches | None:
@@ -295,23 +312,23 @@ class Side:
         """The filter; if ``has_values``, without the part on the joined column."""
         return self._rest if has_values else self._part
 
-    @property
-    def has_changed(self) -> bool:
-        """Whether rows came or went since they were counted."""
-        return self.estimator.growth is not None
-
     def of_join(self, rest: Part, of_other: Part) -> JoinSide:
         """What the rest of the filter leaves; ``of_other`` is that of the other side."""
         table, whole = self.estimator.table, Interval.exactly(1)
-        every, most = max(table.rows.rows, 1), max(table.rows.upper, 1)
         # Which rows of a value are left is not known, whatever the estimate says.
-        share = whole if rest is _ALL else Interval(rows_of(table, rest).rows / every, 0, 1)
-        if (growth := self.estimator.growth) is not None:
-            return JoinSide(self.rows, Interval(0, 0, most), Interval(share.rows * growth, 0, most))
+        share = whole if rest is _ALL else Interval(rows_of(table, rest).rows / max(table.rows.rows, 1), 0, 1)
         chosen = table.rows
         if of_other is _ALL and rest is self._rest and self.own is not None:
             chosen = self.rows if rest is _ALL else rows_of(table, OfColumn(self.columns[0].field_id, self.own))
         return JoinSide(self.rows, chosen, share)
+
+
+def _change(estimator: Estimator, columns: Sequence[Column], counted: Counted) -> RowChange:
+    """How the rows of a side changed since they were counted."""
+    facts = estimator.facts(columns)
+    added, removed = (math.inf if each is None else float(each) for each in (facts.added, facts.removed))
+    most = max(float(counted.high.max(initial=0)), counted.missed)
+    return RowChange(added, removed, facts.now.rows / facts.rows if facts.rows else 1.0, most)
 
 
 def check_alike(sides: Iterable[OneSide]) -> None:

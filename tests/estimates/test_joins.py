@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from puffin.errors import UnsupportedTypeError
 from puffin.estimates.counted import Counted
@@ -369,6 +369,39 @@ def test_rows_that_came_since_may_have_partners(make):
         assert found.rows.rows.upper >= 2
         assert found.left_side.semi.upper >= 1
         assert found.right_side.semi.upper >= 2
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bounds_of_joins_hold_after_rows_came_and_went(make, seed):
+    chance = random.Random(seed)
+    paths = [make(small(2 * seed + i), row_counts=True, joint=("i+g",)) for i in range(2)]
+    for path in paths:
+        for _ in range(chance.randrange(3)):
+            if chance.random() < 0.5:
+                write_deltalake(path, small(chance.randrange(1000)).slice(0, chance.randrange(40)), mode="append")
+            else:
+                DeltaTable(path).delete(filter_of("i", chance))
+    lookup, rows = Lookup(), [DeltaTable(path).to_pyarrow_table() for path in paths]
+    for on in ([("i", "i")], [("s", "s")], [("f", "f")], [("i", "i"), ("g", "g")]) * 8:
+        key = on[0][0]
+        wheres = tuple(chance.choice(["true", filter_of(key, chance), "g < 4", f"{filter_of(key, chance)} and g > 2"])
+                       for _ in range(2))  # fmt: skip
+        columns = ["+".join(pair[which] for pair in on) for which in range(2)]
+        found = lookup.estimate_join(
+            paths[0], columns[0], paths[1], columns[1], *(None if each == "true" else each for each in wheres)
+        )
+        true = counted(*rows, on, wheres)
+        for each, number in zip(found.rows[:3], true, strict=True):
+            lower, upper = each.rounded()[1:]
+            assert lower <= number <= upper, (on, wheres, found.rows, true)
+
+
+def test_few_rows_that_came_widen_the_bounds_of_a_join_by_their_partners(make):
+    one, other = make(pa.table({"k": range(3000)})), make(pa.table({"k": [*range(3000)] * 2}))
+    write_deltalake(one, pa.table({"k": range(10)}), mode="append")
+    found = Lookup().estimate_join(one, "k", other, "k").rows
+    assert found.rows.rounded()[1:] == (6000, 6020)
+    assert (found.left_semi.rounded()[1:], found.right_semi.rounded()[1:]) == ((3000, 3010), (6000, 6000))
 
 
 def test_pairs_that_are_not_asked_for_forget_their_values_and_answer_the_same(make):
