@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from puffin.errors import UnsupportedTableError, UsageError
+from puffin.iceberg.filter_literals import to_column
 from puffin.iceberg.filters import parse
 from puffin.tables.scan_task import EQUALITY_DELETES, ContentFile, FileScanTask
 from puffin.values.partition_tuples import value_from_json
@@ -28,8 +29,11 @@ def planned_scan(scan: DataScan, where: str | None, snapshot_id: int | None, tas
     from pyiceberg.expressions import And
 
     row_filter = scan.row_filter
-    if where is not None and row_filter != (wanted := parse(where)):
-        row_filter = And(row_filter, wanted)
+    if where is not None:
+        wanted = parse(where)
+        # pyiceberg is given literals that it can bind without a change, as when the plan was made.
+        in_range = to_column(wanted, scan.table_metadata.schema())
+        row_filter = in_range if row_filter == wanted else And(row_filter, in_range)
     class_ = _planned_scan_class()
     arguments = {name: getattr(scan, name) for name in _parameters(class_)}
     made: DataScan = class_(**{**arguments, "row_filter": row_filter})

@@ -83,6 +83,18 @@ def test_scan_keeps_its_own_filter_columns_and_limit(table: Table) -> None:
     assert rows_of(wider.to_arrow()) == rows_of(table.scan("k < 100 and s is not null").to_arrow())
 
 
+def test_number_beyond_the_type_of_a_column_matches_nothing(tmp_path: Path) -> None:
+    """pyiceberg takes it for the largest number of the type."""
+    catalog = SqlCatalog("t", uri="sqlite://", warehouse=tmp_path.as_uri())
+    catalog.create_namespace("n")
+    rows = pa.table({"i": pa.array([5, 2**31 - 1], pa.int32())})
+    made = catalog.create_table("n.t", rows.schema)
+    made.append(rows)
+    for where, expected in (("i in (5, 99999999999)", [5]), ("i not in (5, 99999999999)", [2**31 - 1])):
+        for scan in (made.scan(), made.scan(where)):
+            assert planned(made, where).for_pyiceberg(scan).to_arrow()["i"].to_pylist() == expected
+
+
 def test_scan_can_be_narrowed_further(table: Table) -> None:
     scan = planned(table, "k < 100").for_pyiceberg(table.scan())
     assert sorted(scan.filter("k > 11").select("k").to_arrow()["k"].to_pylist()) == [12, 13]
