@@ -103,7 +103,7 @@ class FilePlan:
         A pyiceberg scan that reads only the planned files, for `to_arrow`, `to_pandas`, `to_duckdb` and the rest.
 
         Its rows are those of ``scan.filter(where)``: pyiceberg applies deletes, and the filters of both to each row.
-        In the filter of the plan, lists have no numbers that the type of a column cannot hold: pyiceberg would change these.
+        Numbers that the type of a column cannot hold are left out of lists, since pyiceberg would change them.
         The scan has to be of the plan's snapshot.
 
         Raises UsageError for a plan of a Delta table; for what the scan raises, see `puffin.iceberg.planned_scan`.
