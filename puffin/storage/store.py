@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 MAX_WHOLE_BYTES = 1024 * 1024 * 1024
 """The longest file to read whole. Only metadata files are, and a manifest has a few megabytes."""
+_MOST_SAID = 500  # characters of an error of another library
 
 
 class FileSource(ABC):
@@ -208,4 +209,6 @@ def exists_already(uri: str) -> ConflictError:
 
 
 def _one_line(reason: object) -> str:
-    return " ".join(str(reason).split())
+    """The beginning of what a library says: pyarrow lists every place in which it looked for Hadoop."""
+    text = " ".join(str(reason).split())
+    return text if len(text) <= _MOST_SAID else f"{text[:_MOST_SAID]} …"

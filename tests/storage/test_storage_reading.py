@@ -14,6 +14,7 @@ from puffin.errors import (
 from puffin.format.source import RangeSource
 from puffin.storage import LocalStore, Store, is_temporary_name, open_source
 from puffin.storage.arrow import ArrowStore
+from puffin.storage.store import storage_errors
 
 
 @pytest.mark.parametrize("prefix", ["", "file:", "file://"])
@@ -139,3 +140,11 @@ def test_temporary_names_are_recognized(tmp_path: Path, names) -> None:
     assert is_temporary_name(name)
     assert not is_temporary_name("file")
     assert not is_temporary_name(f"{name}\n")
+
+
+def test_long_error_of_a_library_is_cut() -> None:
+    """pyarrow's, if it finds no Hadoop, has 15 kB."""
+    with pytest.raises(StorageError) as caught, storage_errors("hdfs://host/t"):
+        raise OSError("Unable to load libjvm " + "dlopen(/usr/lib/jvm) failed\n" * 500)
+    assert str(caught.value).startswith("hdfs://host/t: Unable to load libjvm dlopen(/usr/lib/jvm) failed")
+    assert len(str(caught.value)) < 600
