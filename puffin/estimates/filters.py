@@ -7,7 +7,7 @@ taken as independent of each other; the bounds are Fréchet's, which hold howeve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from puffin.estimates.column_rows import ColumnRows
 from puffin.estimates.interval import ALWAYS, AT_95, NOTHING, Interval
 from puffin.estimates.tuple_rows import JOINT, TupleRows
 from puffin.estimates.tuple_rows import Part as TuplePart
-from puffin.estimates.value_set import ValueSet, compared
+from puffin.estimates.value_set import ANY, ValueSet, compared
 from puffin.tables.expression import Combination, Constant, Expression, Predicate
 
 INDEPENDENCE = "independence assumed"
@@ -137,22 +137,44 @@ def _with_tuples(table: TableRows, parts: Sequence[Part], each: Sequence[Interva
     together: list[Interval] = []
     covered: set[int] = set()
     for field_ids in table.sets:
-        if field_ids[0] not in left or not all(map(left.__contains__, field_ids)):  # most fail by their first column
-            continue
-        chosen = [left[field_id] for field_id in field_ids]
-        at = {i for i, _ in chosen}
-        if at & covered or (tuples := table.tuples(field_ids)) is None:
-            continue
-        found = tuples.find([TuplePart(table.column(part.field_id), part.values, each[i]) for i, part in chosen])
-        if found is not None:
-            always = _all_of([each[i] for i in at], rows)
-            together.append(found.within(always.lower, always.upper))
-            covered |= at
+        if field_ids[0] in left and all(map(left.__contains__, field_ids)):  # most fail by their first column
+            _cover(table, field_ids, left, each, (together, covered))
+    if len(left) - len(covered) > 1 and len(table.sets[0]) > 2:
+        # Other columns of a set may have any value; the more columns of the filter it has, the more it tells.
+        asked = [(sum(map(left.__contains__, ids)), ids) for ids in table.sets if len(ids) > 2]
+        for count, field_ids in sorted(asked, reverse=True):
+            if 1 < count < len(field_ids):
+                _cover(table, field_ids, left, each, (together, covered))
     if not together:
         return _all_of(each, rows), INDEPENDENCE
     if len(together) == 1 and len(covered) == len(parts):
         return together[0], JOINT
     return _all_of([*together, *(found for i, found in enumerate(each) if i not in covered)], rows), INDEPENDENCE
+
+
+def _cover(
+    table: TableRows,
+    field_ids: tuple[int, ...],
+    left: Mapping[int, tuple[int, OfColumn]],
+    each: Sequence[Interval],
+    to: tuple[list[Interval], set[int]],
+) -> None:
+    """Add what a joint sketch tells of the columns that no other has covered, if it does."""
+    together, covered = to
+    at = {left[field_id][0] for field_id in field_ids if field_id in left}
+    if at & covered or (tuples := table.tuples(field_ids)) is None:
+        return
+    chosen = [
+        TuplePart(table.column(field_id), left[field_id][1].values, each[left[field_id][0]])
+        if field_id in left
+        else TuplePart(table.column(field_id), ANY, table.rows)
+        for field_id in field_ids
+    ]
+    found = tuples.find(chosen)
+    if found is not None:
+        always = _all_of([each[i] for i in at], table.rows)
+        together.append(found.within(always.lower, always.upper))
+        covered |= at
 
 
 def _all_of(each: Sequence[Interval], rows: Interval) -> Interval:

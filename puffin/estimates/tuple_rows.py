@@ -20,6 +20,7 @@ from puffin.estimates.column_rows import ColumnFacts, ColumnRows
 from puffin.estimates.counted import Counted, Numbers
 from puffin.estimates.interval import AT_95, NOTHING, Interval
 from puffin.estimates.others import hashes_by
+from puffin.estimates.tuple_grid import TupleGrid
 from puffin.estimates.value_set import ValueSet
 from puffin.sketches.distribution import first_of_each, places
 from puffin.sketches.row_tally import Hashes
@@ -62,6 +63,7 @@ class TupleRows:
         self._rows = dict(zip(counted.hashes.tolist(), counts, strict=True))
         self._hashes = [_hashes_by(type_) for type_ in types]
         self._along: dict[tuple[Any, ...], _Along] = {}
+        self._grid: tuple[TupleGrid | None] | None = None
 
     @property
     def facts(self) -> ColumnFacts:
@@ -76,14 +78,17 @@ class TupleRows:
         return Interval(rows, lower, upper)
 
     def find(self, parts: Sequence[Part]) -> Interval | None:
-        """The rows that have these values in all columns; None if more than one column has other than a few values."""
+        """The rows that have these values in all columns; None if what is known of the columns does not tell."""
         hashes: list[list[int] | None] = []
         for part, hashes_of_one in zip(parts, self._hashes, strict=True):
             single = part.values.single_values(_MOST_OF_COLUMN)
             hashes.append(None if single is None else [each for value in single for each in hashes_of_one(value)])
+        found = None
         if None not in hashes:
-            return self._of_points([each for each in hashes if each is not None])
-        return self._of_range(parts, hashes) if hashes.count(None) == 1 else None
+            found = self._of_points([each for each in hashes if each is not None])
+        elif hashes.count(None) == 1:
+            found = self._of_range(parts, hashes)
+        return self._of_grid(parts) if found is None else found
 
     def _of_points(self, hashes: Sequence[Sequence[int]]) -> Interval | None:
         if math.prod(map(len, hashes)) > _MOST_TUPLES:
@@ -134,6 +139,18 @@ class TupleRows:
         share = part.rows.rows / max(facts[0].rows, 1)
         upper = max(low, of_points.upper - (all_low - low))
         return Interval(min(max(self._between(low, high).rows + unknown * share, low), upper), low, upper)
+
+    def _of_grid(self, parts: Sequence[Part]) -> Interval | None:
+        """The rows with any values, if statistics have every value of each column, and these are few."""
+        known = [part.column.known_values for part in parts if part.column.is_complete and part.column.facts.nans == 0]
+        columns = [each for each in known if each is not None]
+        facts = [self.facts, *(part.column.facts for part in parts)]
+        if len(columns) < len(parts) or any(each.added != 0 or each.removed != 0 for each in facts):
+            return None
+        if self._grid is None:  # a set of columns has one
+            self._grid = (TupleGrid.of(columns, self._counted, self.facts.rows),)
+        (grid,) = self._grid
+        return None if grid is None else grid.find([part.values for part in parts])
 
     def _between(self, low: float, high: float) -> Interval:
         return Interval(low + self._counted.likely * (high - low), low, high)

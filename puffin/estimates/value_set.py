@@ -102,6 +102,7 @@ class ValueSet(NamedTuple):
 
 VALUES = ValueSet((EVERYTHING,), nan=True)
 NULLS = ValueSet((), null=True)
+ANY = ValueSet((EVERYTHING,), nan=True, null=True)
 
 
 _OF_ONE: dict[Op, Callable[[Any], ValueSet]] = {
