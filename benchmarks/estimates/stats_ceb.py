@@ -31,6 +31,8 @@ _QUERY = re.compile(r"SELECT COUNT\(\*\) FROM (?P<tables>.+?)(?: WHERE (?P<condi
 _CONDITION = re.compile(r"(?P<alias>\w+)\.(?P<column>\w+) *(?P<operator><=|>=|<|>|=) *(?P<other>.+)")
 _COLUMN = re.compile(r"(?P<alias>[a-z]\w*)\.(?P<column>\w+)")
 _TIMESTAMP = "::timestamp"
+_JOINT = {"posts": ("PostTypeId+AnswerCount", "ViewCount+AnswerCount", "AnswerCount+FavoriteCount")}
+"""Columns that are null together: only questions have views, answers and favorites."""
 _TIME = pa.timestamp("us", "UTC")
 
 
@@ -39,7 +41,8 @@ def stats_suite(_seed: int) -> Suite:
     tables = {}
     for file in sorted(_DATA.glob("*.csv")):
         name = file.stem.lower()
-        tables[name] = found_table("stats", name) or made_table("stats", name, _read(file))
+        joint = _JOINT.get(name, ())
+        tables[name] = found_table("stats", name, joint) or made_table("stats", name, _read(file), joint)
     if not tables:
         raise SystemExit(f"estimates: expected the tables of STATS-CEB in {_DATA}, found none")
     return Suite("stats", tables, ())

@@ -7,6 +7,7 @@ taken as independent of each other; the bounds are Fréchet's, which hold howeve
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -134,47 +135,66 @@ def _with_tuples(table: TableRows, parts: Sequence[Part], each: Sequence[Interva
     """What joint sketches tell of the columns that they cover; these are independent of the others."""
     rows = table.rows
     left = {part.field_id: (i, part) for i, part in enumerate(parts) if isinstance(part, OfColumn)}
-    together: list[Interval] = []
-    covered: set[int] = set()
+    known = _Together(table, left, each)
     for field_ids in table.sets:
         if field_ids[0] in left and all(map(left.__contains__, field_ids)):  # most fail by their first column
-            _cover(table, field_ids, left, each, (together, covered))
-    if len(left) - len(covered) > 1 and len(table.sets[0]) > 2:
+            known.add(field_ids)
+    if len(known.covered) < len(left) > 1 and len(table.sets[0]) > 2:
         # Other columns of a set may have any value; the more columns of the filter it has, the more it tells.
         asked = [(sum(map(left.__contains__, ids)), ids) for ids in table.sets if len(ids) > 2]
         for count, field_ids in sorted(asked, reverse=True):
             if 1 < count < len(field_ids):
-                _cover(table, field_ids, left, each, (together, covered))
-    if not together:
-        return _all_of(each, rows), INDEPENDENCE
-    if len(together) == 1 and len(covered) == len(parts):
-        return together[0], JOINT
-    return _all_of([*together, *(found for i, found in enumerate(each) if i not in covered)], rows), INDEPENDENCE
+                known.add(field_ids)
+    if len(known.found) == 1 and len(known.covered) == len(parts):
+        return known.found[0], JOINT
+    others = [found for i, found in enumerate(each) if i not in known.covered]
+    rest = _all_of([*known.found, *others], rows)
+    together = math.prod((found.rows / (rows.rows or 1) for found in others), start=known.share) * rows.rows
+    return Interval(together, rest.lower, rest.upper).within(rest.lower, rest.upper), INDEPENDENCE
 
 
-def _cover(
-    table: TableRows,
-    field_ids: tuple[int, ...],
-    left: Mapping[int, tuple[int, OfColumn]],
-    each: Sequence[Interval],
-    to: tuple[list[Interval], set[int]],
-) -> None:
-    """Add what a joint sketch tells of the columns that no other has covered, if it does."""
-    together, covered = to
-    at = {left[field_id][0] for field_id in field_ids if field_id in left}
-    if at & covered or (tuples := table.tuples(field_ids)) is None:
-        return
-    chosen = [
-        TuplePart(table.column(field_id), left[field_id][1].values, each[left[field_id][0]])
-        if field_id in left
-        else TuplePart(table.column(field_id), ANY, table.rows)
-        for field_id in field_ids
-    ]
-    found = tuples.find(chosen)
-    if found is not None:
-        always = _all_of([each[i] for i in at], table.rows)
-        together.append(found.within(always.lower, always.upper))
-        covered |= at
+class _Together:
+    """
+    What joint sketches tell of the columns of a filter, one set of columns after the other.
+
+    Attributes:
+        found: The rows with the wanted values in the columns of each set.
+        share: The share of all rows with all of these values.
+        covered: The parts of the filter that the sets have, by their places.
+    """
+
+    def __init__(self, table: TableRows, left: Mapping[int, tuple[int, OfColumn]], each: Sequence[Interval]) -> None:
+        self._table, self._left, self._each = table, left, each
+        self.found: list[Interval] = []
+        self.share = 1.0
+        self.covered: set[int] = set()
+
+    def add(self, field_ids: tuple[int, ...]) -> None:
+        """
+        Add a set that has columns which no other has, and shares at most one column with the others.
+
+        Among the rows with the wanted values there, its columns are independent of those of the others.
+        """
+        table, left, each = self._table, self._left, self._each
+        at = {left[field_id][0] for field_id in field_ids if field_id in left}
+        shared = at & self.covered
+        if len(shared) > 1 or shared == at or (tuples := table.tuples(field_ids)) is None:
+            return
+        chosen = [
+            TuplePart(table.column(field_id), left[field_id][1].values, each[left[field_id][0]])
+            if field_id in left
+            else TuplePart(table.column(field_id), ANY, table.rows)
+            for field_id in field_ids
+        ]
+        # Bounds that hold however others depend on these have to hold for these.
+        found = tuples.find(chosen, AT_95 if len(at) == len(each) else ALWAYS)
+        if found is not None:
+            always = _all_of([each[i] for i in at], table.rows)
+            found = found.within(always.lower, always.upper)
+            among = each[shared.pop()].rows if shared else table.rows.rows
+            self.found.append(found)
+            self.share *= min(1.0, found.rows / among) if among else 0.0
+            self.covered |= at
 
 
 def _all_of(each: Sequence[Interval], rows: Interval) -> Interval:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from puffin.estimates.counted import Counted, Flags, Numbers
-from puffin.estimates.interval import AT_95, Interval, Sums, share_of
+from puffin.estimates.interval import Interval, Sums, share_of
 from puffin.estimates.known_values import KnownValues
 from puffin.estimates.value_set import ValueSet
 from puffin.sketches.distribution import places
@@ -71,8 +71,12 @@ class TupleGrid(NamedTuple):
             likely=counted.likely,
         )
 
-    def find(self, wanted: Iterable[ValueSet]) -> Interval | None:
-        """The rows whose values are in all of these sets, one for each column; None if a value that is cut may be."""
+    def find(self, wanted: Iterable[ValueSet], z: float) -> Interval | None:
+        """
+        The rows whose values are in all of these sets, one for each column; None if a value that is cut may be.
+
+        Bounds of what the sample tells hold as often as ``z`` standard deviations say.
+        """
         matches = np.ones(len(self.low), np.bool_)
         for column, at, values in zip(self.columns, self.at, wanted, strict=True):
             if any(map(column.is_doubtful, values.spans)):
@@ -87,7 +91,7 @@ class TupleGrid(NamedTuple):
         if self.sampled >= 1:
             return found
         matched, every = _sums(self.low[matches & self.is_light]), _sums(self.low[self.is_light])
-        return found.plus(share_of(self.unknown, matched, every, self.sampled, AT_95))
+        return found.plus(share_of(self.unknown, matched, every, self.sampled, z))
 
 
 def _with_null(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -77,20 +77,24 @@ class TupleRows:
             lower = max(lower - alike, lower / 2)
         return Interval(rows, lower, upper)
 
-    def find(self, parts: Sequence[Part]) -> Interval | None:
-        """The rows that have these values in all columns; None if what is known of the columns does not tell."""
+    def find(self, parts: Sequence[Part], z: float = AT_95) -> Interval | None:
+        """
+        The rows that have these values in all columns; None if what is known of the columns does not tell.
+
+        Bounds of sampled parts hold as often as ``z`` standard deviations say.
+        """
         hashes: list[list[int] | None] = []
         for part, hashes_of_one in zip(parts, self._hashes, strict=True):
             single = part.values.single_values(_MOST_OF_COLUMN)
             hashes.append(None if single is None else [each for value in single for each in hashes_of_one(value)])
         found = None
         if None not in hashes:
-            found = self._of_points([each for each in hashes if each is not None])
+            found = self._of_points([each for each in hashes if each is not None], z)
         elif hashes.count(None) == 1:
             found = self._of_range(parts, hashes)
-        return self._of_grid(parts) if found is None else found
+        return self._of_grid(parts, z) if found is None else found
 
-    def _of_points(self, hashes: Sequence[Sequence[int]]) -> Interval | None:
+    def _of_points(self, hashes: Sequence[Sequence[int]], z: float) -> Interval | None:
         if math.prod(map(len, hashes)) > _MOST_TUPLES:
             return None
         low = high = 0.0
@@ -104,7 +108,7 @@ class TupleRows:
                 absent.append(hashed)
         rows = self._between(low, high)
         if absent:
-            rows = rows.plus(self._column.absent(absent, AT_95))
+            rows = rows.plus(self._column.absent(absent, z))
         return self._column.as_now(rows.within(0, self._column.facts.rows))
 
     def _of_range(self, parts: Sequence[Part], hashes: Sequence[Sequence[int] | None]) -> Interval | None:
@@ -140,7 +144,7 @@ class TupleRows:
         upper = max(low, of_points.upper - (all_low - low))
         return Interval(min(max(self._between(low, high).rows + unknown * share, low), upper), low, upper)
 
-    def _of_grid(self, parts: Sequence[Part]) -> Interval | None:
+    def _of_grid(self, parts: Sequence[Part], z: float) -> Interval | None:
         """The rows with any values, if statistics have every value of each column, and these are few."""
         known = [part.column.known_values for part in parts if part.column.is_complete and part.column.facts.nans == 0]
         columns = [each for each in known if each is not None]
@@ -150,7 +154,7 @@ class TupleRows:
         if self._grid is None:  # a set of columns has one
             self._grid = (TupleGrid.of(columns, self._counted, self.facts.rows),)
         (grid,) = self._grid
-        return None if grid is None else grid.find([part.values for part in parts])
+        return None if grid is None else grid.find([part.values for part in parts], z)
 
     def _between(self, low: float, high: float) -> Interval:
         return Interval(low + self._counted.likely * (high - low), low, high)

@@ -200,6 +200,23 @@ def test_ranges_in_several_columns_of_a_set_are_near(tmp_path, rows):
     assert (max(errors) == 1) if rows == 3_000 else (sorted(errors)[90] <= 1.5)
 
 
+def test_sets_that_share_a_column_are_independent_beside_it(tmp_path):
+    """Answers and likes both are null for all but questions, and do not depend on each other otherwise."""
+    rng, chance = np.random.default_rng(7), random.Random(7)
+    views, answers, likes = (np.where(np.arange(20_000) % 4 == 0, rng.integers(0, 9, 20_000), -1) for _ in range(3))
+    made = {name: pa.array(values, mask=values < 0) for name, values in
+            (("views", views), ("answers", answers), ("likes", likes))}  # fmt: skip
+    rows, path = Counted(pa.table(made)), str(tmp_path / "t")
+    write_deltalake(path, rows.rows)
+    analyze(path, Options(joint=("views+answers", "views+likes")))
+    lookup = Lookup()
+    for _ in range(30):
+        where = " and ".join(f"{name} >= {chance.randrange(8)}" for name in chance.sample(list(made), 3))
+        found, true = lookup.estimate(path, where).rows.rounded(), rows.count(where)
+        assert found[1] <= true <= found[2], where
+        assert q_error(found[0], true) <= 1.5, where
+
+
 def test_bounds_of_a_conjunction_hold_after_changes_that_no_run_has_seen(tmp_path):
     path = str(tmp_path / "t")
     write_deltalake(path, correlated(4, 3000))
