@@ -73,9 +73,10 @@ class TupleGrid(NamedTuple):
 
     def find(self, wanted: Iterable[ValueSet], z: float) -> Interval | None:
         """
-        The rows whose values are in all of these sets, one for each column; None if a value that is cut may be.
+        The rows whose values are in these sets, one for each column.
 
-        Bounds of what the sample tells hold as often as ``z`` standard deviations say.
+        None if nobody knows whether a value that is cut is in its set. Bounds of what the sample tells hold as often as
+        ``z`` standard deviations say.
         """
         matches = np.ones(len(self.low), np.bool_)
         for column, at, values in zip(self.columns, self.at, wanted, strict=True):
