@@ -148,13 +148,13 @@ class TupleRows:
         """The rows with any values, if statistics have every value of each column, and these are few."""
         known = [part.column.known_values for part in parts if part.column.is_complete and part.column.facts.nans == 0]
         columns = [each for each in known if each is not None]
-        facts = [self.facts, *(part.column.facts for part in parts)]
-        if len(columns) < len(parts) or any(each.added != 0 or each.removed != 0 for each in facts):
+        if len(columns) < len(parts):
             return None
         if self._grid is None:  # a set of columns has one
             self._grid = (TupleGrid.of(columns, self._counted, self.facts.rows),)
         (grid,) = self._grid
-        return None if grid is None else grid.find([part.values for part in parts], z)
+        found = None if grid is None else grid.find([part.values for part in parts], z)
+        return None if found is None else self._column.as_now(found)
 
     def _between(self, low: float, high: float) -> Interval:
         return Interval(low + self._counted.likely * (high - low), low, high)

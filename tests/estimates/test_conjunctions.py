@@ -224,7 +224,7 @@ def test_bounds_of_a_conjunction_hold_after_changes_that_no_run_has_seen(tmp_pat
     write_deltalake(path, correlated(5, 500), mode="append")
     DeltaTable(path).delete("country = 'c7'")
     now = Counted(DeltaTable(path).to_pyarrow_table())
-    for city in (7, 8, 47, 48):
-        where = f"country = 'c{city % 40}' and city = 'city {city}'"
+    wheres = [f"country = 'c{city % 40}' and city = 'city {city}'" for city in (7, 8, 47, 48)]
+    for where in (*wheres, "country >= 'c3' and city < 'city 7'", "country < 'c7' and city >= 'city 9'"):
         lower, upper = puffin.estimate(path, where).rows.rounded()[1:]
         assert lower <= now.count(where) <= upper
