@@ -67,9 +67,9 @@ def time_rows(scored: Iterable[Scored]) -> list[list[str]]:
     rows = []
     for kind, part in by_kind(scored):
         title = kind
-        if kind == CONJUNCTION:  # the bar is for two predicates; a third of these questions have three
+        if kind == CONJUNCTION:  # the bar is for two predicates; half of these questions have more
             title = f"{kind} of two"
-            part = [each for each in part if len(each.question.predicates[0]) == 2]
+            part = [each for each in part if sum(p.tests for p in each.question.predicates[0]) == 2]
         times = times_of(part)
         if kind in WARM and times:
             bars = WARM[kind]

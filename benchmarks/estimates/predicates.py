@@ -26,6 +26,11 @@ class Predicate:
     operator: str
     values: tuple[Any, ...] = ()
 
+    @property
+    def tests(self) -> int:
+        """How many predicates a filter has for it."""
+        return 2 if self.operator == "between" else 1
+
     def to_filter(self) -> str:
         """The predicate in the grammar of ``--where``."""
         return self._text(self.column, _plain_literal)

@@ -99,7 +99,7 @@ class ColumnRows:
     def find(self, wanted: ValueSet, z: float) -> Found:
         """The rows with these values; bounds of sampled parts hold as often as ``z`` standard deviations say."""
         facts = self.facts
-        left_out = wanted.points_left_out
+        left_out = wanted.points_left_out if wanted.nan else None
         if left_out is not None:
             without, method = self._find(left_out, z) if left_out.spans else (NOTHING, NULL_COUNT)
             everything = self.values.plus(self.nulls) if wanted.null else self.values
@@ -191,7 +191,31 @@ class ColumnRows:
         is_apart = (facts.lower is not None and facts.lower > 0) or (facts.upper is not None and facts.upper < 0)
         return NOTHING if is_apart else Interval(0, 0, facts.rows // 2)
 
+    def _of_span(self, span: Span, z: float) -> Found:
+        """The same as `_in_order` for one span of values none of which is cut, in less time."""
+        known, method = self._known, EXACT if self.is_complete else HEAVY
+        clipped = self._clipped(span)
+        if clipped is None:
+            return NOTHING, method
+        of_one = is_point(clipped)
+        start, stop = at = known.find(clipped[0][1]) if of_one else known.between(clipped)
+        low, high = known.rows_between(start, stop)
+        found = Interval(low + self._likely * (high - low), low, high)
+        if self.is_complete:
+            return found, method
+        if not of_one:
+            return found.plus(self._sampled((at,), z)), SAMPLE
+        if start < stop:
+            return found, method if known.is_exact[start] else SAMPLE
+        hashes = self._hashes_of(clipped[0][1])
+        if not hashes:
+            return NOTHING, method
+        found = self.absent(hashes, z)
+        return found, SAMPLE if found.is_exact else AVERAGE
+
     def _in_order(self, wanted: ValueSet, z: float) -> Found:
+        if len(wanted.spans) == 1 and not self._known.has_cut and not (wanted.nan and self._nan_rows.upper):
+            return self._of_span(wanted.spans[0], z)
         known, found = self._known, self._nan_rows if wanted.nan else NOTHING
         method = EXACT if self.is_complete else HEAVY
         certain: list[tuple[int, int]] = []  # the places of spans, of values that are surely there

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from puffin.estimates.column_rows import ColumnRows
@@ -30,6 +30,7 @@ class TableRows:
 
     Attributes:
         sets: The field ids, which ascend, of the sets of columns that have a joint sketch; the largest sets first.
+        in_sets: The field ids of all these columns.
         tuples: The rows of the tuples of such a set; None if its sketch cannot be read.
         partitions: The fewest and the most rows that pass, as partitions tell; None if these tell nothing.
     """
@@ -39,6 +40,10 @@ class TableRows:
     sets: tuple[tuple[int, ...], ...] = ()
     tuples: Callable[[tuple[int, ...]], TupleRows | None] = lambda _: None
     partitions: Callable[[Part], tuple[int, int] | None] | None = None
+    in_sets: frozenset[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "in_sets", frozenset().union(*self.sets))
 
 
 class OfColumn(NamedTuple):
@@ -107,7 +112,8 @@ def rows_of(table: TableRows, part: Part, z: float = AT_95, known: dict[int, str
 
 
 def _of_column(table: TableRows, part: OfColumn, z: float) -> tuple[Interval, str]:
-    return _by_partitions(table, part, *table.column(part.field_id).find(part.values, z))
+    found = table.column(part.field_id).find(part.values, z)
+    return found if table.partitions is None else _by_partitions(table, part, *found)
 
 
 def _by_partitions(table: TableRows, part: Part, found: Interval, method: str) -> tuple[Interval, str]:
@@ -126,7 +132,8 @@ def _rows_of_several(table: TableRows, part: Joined, known: dict[int, str] | Non
     each = [rows_of(table, inner, ALWAYS, known) for inner in part.parts]
     if not part.is_and:
         return _any_of(each, rows), INDEPENDENCE
-    if table.sets:
+    in_sets = table.in_sets
+    if in_sets and sum(isinstance(inner, OfColumn) and inner.field_id in in_sets for inner in part.parts) > 1:
         return _with_tuples(table, part.parts, each)
     return _all_of(each, rows), INDEPENDENCE
 
@@ -135,10 +142,12 @@ def _with_tuples(table: TableRows, parts: Sequence[Part], each: Sequence[Interva
     """What joint sketches tell of the columns that they cover; these are independent of the others."""
     rows = table.rows
     left = {part.field_id: (i, part) for i, part in enumerate(parts) if isinstance(part, OfColumn)}
+    whole = [ids for ids in table.sets if ids[0] in left and all(map(left.__contains__, ids))]
+    if not whole and len(table.sets[0]) == 2:
+        return _all_of(each, rows), INDEPENDENCE
     known = _Together(table, left, each)
-    for field_ids in table.sets:
-        if field_ids[0] in left and all(map(left.__contains__, field_ids)):  # most fail by their first column
-            known.add(field_ids)
+    for field_ids in whole:
+        known.add(field_ids)
     if len(known.covered) < len(left) > 1 and len(table.sets[0]) > 2:
         # Other columns of a set may have any value; the more columns of the filter it has, the more it tells.
         asked = [(sum(map(left.__contains__, ids)), ids) for ids in table.sets if len(ids) > 2]

@@ -31,6 +31,8 @@ class Op(enum.Enum):
     STARTS_WITH = "starts with"
     NOT_STARTS_WITH = "does not start with"
 
+    __hash__ = object.__hash__  # that of Enum is written in Python
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PartitionTest:
