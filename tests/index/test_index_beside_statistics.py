@@ -147,7 +147,7 @@ def test_statistics_are_committed_though_the_index_cannot_be(
         raise StorageError("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(IndexPlan, "publish", fail)
+        patch.setattr(IndexPlan, "published", fail)
         report = analyze(path)
     assert report.committed
     assert report.index is None
