@@ -19,6 +19,7 @@ from puffin.estimates.interval import Interval, Sums, share_of
 from puffin.estimates.known_values import KnownValues
 from puffin.estimates.value_set import ValueSet
 from puffin.sketches.distribution import places
+from puffin.sketches.row_tally import Hashes
 from puffin.sketches.theta_image import MAX_THETA
 from puffin.sketches.tuple_hashes import EMPTY, NULL, hashes_of
 
@@ -51,7 +52,7 @@ class TupleGrid(NamedTuple):
     @classmethod
     def of(cls, columns: Sequence[KnownValues], counted: Counted, rows: int) -> TupleGrid | None:
         """The tuples of columns with these values, of so many rows; None if there may be too many."""
-        ends = [_with_null(column.hashes) for column in columns]
+        ends = [with_null(column.hashes) for column in columns]
         sizes = tuple(map(len, ends))
         if math.prod(sizes) > _MOST_TUPLES:
             return None
@@ -95,8 +96,8 @@ class TupleGrid(NamedTuple):
         return found.plus(share_of(self.unknown, matched, every, self.sampled, z))
 
 
-def _with_null(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """As a tuple hashes the values of a column; 0 stands for the empty string."""
+def with_null(hashes: Hashes) -> Hashes:
+    """What tuples hash for these values of a column, and last for null; 0 stands for the empty string."""
     return np.append(np.where(hashes == 0, np.uint64(EMPTY), hashes), np.uint64(NULL))
 
 

@@ -20,7 +20,7 @@ from puffin.estimates.column_rows import ColumnFacts, ColumnRows
 from puffin.estimates.counted import Counted, Numbers
 from puffin.estimates.interval import AT_95, NOTHING, Interval
 from puffin.estimates.others import hashes_by
-from puffin.estimates.tuple_grid import TupleGrid
+from puffin.estimates.tuple_grid import TupleGrid, with_null
 from puffin.estimates.value_set import ValueSet
 from puffin.sketches.distribution import first_of_each, places
 from puffin.sketches.row_tally import Hashes
@@ -164,7 +164,7 @@ class TupleRows:
         key = at, *(tuple(each) for each in others)
         found = self._along.get(key)
         if found is None:
-            along = np.append(np.where(hashes == 0, np.uint64(EMPTY), hashes), np.uint64(NULL))
+            along = with_null(hashes)
             sums = np.zeros((2, len(along)))
             for each in itertools.product(*others):
                 columns = [np.full(len(along), value, np.uint64) for value in each]
@@ -203,7 +203,7 @@ def tuples_with_null(columns: Sequence[Hashes]) -> tuple[Hashes, Numbers]:
     The hashes of each column are in the order in which tuples are hashed; 0 stands for the empty string. Of three
     columns or more with many values, only the tuples with one value are made.
     """
-    ends = [np.append(np.where(each == 0, np.uint64(EMPTY), each), np.uint64(NULL)) for each in columns]
+    ends = list(map(with_null, columns))
     if len(ends) > 2 and math.prod(map(len, ends)) <= _MOST_WITH_NULL:
         made = [[each.reshape(-1) for each in np.meshgrid(*ends)]]
     else:

@@ -170,11 +170,16 @@ def _die(connection, properties) -> None:
     connection.send("not killed")
 
 
-def test_killed_process_leaves_what_the_next_run_need_not_read(small_steps, make_table):
-    table = make_table()
-    process, _ = talking(_die, {"type": "sql", **table.catalog.properties})
+def run_until_killed(job, table) -> None:
+    """Let a job that kills itself run in a process of its own."""
+    process, _ = talking(job, {"type": "sql", **table.catalog.properties})
     process.join(60)
     assert process.exitcode == -signal.SIGKILL
+
+
+def test_killed_process_leaves_what_the_next_run_need_not_read(small_steps, make_table):
+    table = make_table()
+    run_until_killed(_die, table)
     report = analyze(ours(table), Options(commit=False))
     assert report.files_read == FILES - 6
 
@@ -274,9 +279,7 @@ def _die_in_index(connection, properties) -> None:
 
 def test_killed_index_run_leaves_an_index_that_the_next_run_completes(small_steps, make_table):
     table = make_table()
-    process, _ = talking(_die_in_index, {"type": "sql", **table.catalog.properties})
-    process.join(60)
-    assert process.exitcode == -signal.SIGKILL
+    run_until_killed(_die_in_index, table)
     assert files_in_index(table) == 6
     done = index(ours(table))
     assert (done.files_read, done.files_indexed) == (FILES - 6, FILES)
