@@ -23,7 +23,6 @@ from puffin.sketches.hashing import hash_array
 from puffin.sketches.row_tally import Hashes
 from puffin.statistics.aside import PutAside
 from puffin.statistics.kinds.kind import EVERY_ROW, Kind, Need, Values, merged
-from puffin.storage import Store
 from puffin.tables.base import Column
 from puffin.tables.scan_documents import unpack_batch
 from puffin.tables.scan_task import AVRO, FileScanTask, ScanBatch
@@ -32,6 +31,7 @@ from puffin.values.row_summary import RowSummary
 from stats_jobs.shipment import Document, Kinds, Shared
 
 if TYPE_CHECKING:
+    from puffin.files.formats import DataFiles
     from puffin.files.rows import Rows
 
 KERNELS_PAY = 16 * 1024 * 1024
@@ -70,11 +70,13 @@ class Partial:
 
 def read_document(shared: Shared, document: Document) -> Partial:
     """`read_batch` on an executor, for a document and what it shares with others, which says how to open files."""
+    from puffin.files.formats import DataFiles
+
     scan, tasks = document
     batch = unpack_batch(shared.parts, scan, tasks)
     kinds, removed = shared.scans[scan]
     store_for = stores(batch.context.io_properties)
-    partial = read_batch(batch, kinds, store_for, removed)
+    partial = read_batch(batch, kinds, DataFiles(store_for), removed)
     spilled = {
         field_id: {kind: kind.spilled(v, store_for, is_mapped=field_id in partial.mapped) for kind, v in values.items()}
         for field_id, values in partial.added.items()
@@ -82,9 +84,7 @@ def read_document(shared: Shared, document: Document) -> Partial:
     return dataclasses.replace(partial, added=spilled)
 
 
-def read_batch(
-    batch: ScanBatch, kinds: Sequence[Kinds], store_for: Callable[[str], Store], removed: bool = False
-) -> Partial:
+def read_batch(batch: ScanBatch, kinds: Sequence[Kinds], files: DataFiles, removed: bool = False) -> Partial:
     """
     Read a batch and compute the kinds of each of its columns; ``removed`` if its rows were deleted.
 
@@ -102,7 +102,7 @@ def read_batch(
     lifting = _Lifting(columns)
     reader = TaskReader(
         batch,
-        store_for,
+        files,
         each_row=not needs.isdisjoint(EVERY_ROW),
         summaries=Need.SUMMARIES in needs,
         lift=lifting.take if Need.BLOOM_FILTERS in needs else None,

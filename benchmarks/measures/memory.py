@@ -54,6 +54,7 @@ def measure(run: Run, results: Results) -> None:
 
 
 def _peak(path: str) -> tuple[float, int]:
+    from puffin.files.formats import DataFiles
     from puffin.statistics.kinds import ROW_COUNTS, SUMMARY
     from puffin.storage import store_for
     from puffin.tables.base import Column
@@ -73,7 +74,7 @@ def _peak(path: str) -> tuple[float, int]:
         tasks=(FileScanTask(file, (), 0, size),),
         context=ScanContext({}, None, {}),
     )
-    partial = read_batch(batch, [(ROW_COUNTS, SUMMARY)] * len(batch.columns), store_for)
+    partial = read_batch(batch, [(ROW_COUNTS, SUMMARY)] * len(batch.columns), DataFiles(store_for))
     if partial.failure is not None:
         raise partial.failure
     return peak_mib(), partial.rows

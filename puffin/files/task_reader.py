@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
@@ -18,11 +17,10 @@ from puffin.files.data_file import DataFile
 from puffin.files.data_file_errors import errors_about
 from puffin.files.deletes.position_deletes import read_positions
 from puffin.files.file_columns import FileColumn, lacks_field_ids, locate_columns, partition_constants
-from puffin.files.formats import open_data_file
+from puffin.files.formats import DataFiles
 from puffin.files.julian import may_be_julian, refuse_julian
 from puffin.files.rows import Reading, Rows, Selection
 from puffin.format.deletion_vector import DeletionVector
-from puffin.storage import Store
 from puffin.storage.data_uri import content_of
 from puffin.tables.base import Column
 from puffin.tables.scan_task import EQUALITY_DELETES, POSITION_DELETES, ContentFile, FileScanTask, ScanBatch
@@ -49,7 +47,7 @@ class TaskReader:
     def __init__(
         self,
         batch: ScanBatch,
-        store_for: Callable[[str], Store],
+        files: DataFiles,
         *,
         each_row: bool,
         summaries: bool = True,
@@ -62,7 +60,7 @@ class TaskReader:
         self._summaries = summaries
         self._lift = lift
         self._side_by_side = side_by_side
-        self._store_for = store_for
+        self._files = files
         self._positions: dict[str, dict[str, DeletionVector]] = {}
         self._deleted_keys: dict[tuple[int, ...], DeletedKeys] = {}
 
@@ -71,7 +69,7 @@ class TaskReader:
         The live rows of a task.
 
         Raises:
-            CorruptDataFileError, CorruptMetadataError, UnsupportedTableError: As `open_data_file`, `locate_columns` and
+            CorruptDataFileError, CorruptMetadataError, UnsupportedTableError: As `DataFiles.open`, `locate_columns` and
                 `refuse_julian`.
             FileNotFound, StorageError: A file does not exist, or the storage failed.
         """
@@ -82,7 +80,7 @@ class TaskReader:
             chosen = (self._positions_in(task.deleted_by, path) or none).difference(deleted or none)
             if chosen.cardinality == 0:
                 return
-        with self._open(task.data_file) as file:
+        with self._files.open(task.data_file) as file:
             self.has_used_mapping |= not self._batch.context.by_name and lacks_field_ids(file.schema)
             columns = self._locate(self._batch.columns, task.data_file, file.schema)
             if self._lift is not None:
@@ -120,9 +118,6 @@ class TaskReader:
                 unread.append(column)
         return tuple(unread), size
 
-    def _open(self, file: ContentFile) -> AbstractContextManager[DataFile]:
-        return open_data_file(file.file_path, file.file_format, file.content, file.record_count, self._store_for)
-
     def _locate(self, columns: Sequence[Column], file: ContentFile, schema: pa.Schema) -> tuple[FileColumn, ...]:
         return locate_columns(
             schema,
@@ -148,14 +143,14 @@ class TaskReader:
                 return DeletionVector.from_bytes(inline, expected_cardinality=file.record_count)
         if (offset := file.content_offset) is not None and (size := file.content_size_in_bytes) is not None:
             with errors_about(file.file_path, "delete file"):
-                with self._store_for(file.file_path).open_source(file.file_path) as source:
+                with self._files.store_for(file.file_path).open_source(file.file_path) as source:
                     payload = source.read_at(offset, size)
                 if len(payload) < size:
                     raise ValueError(f"expected {size} bytes at offset {offset}, found {len(payload)}")
                 return DeletionVector.from_bytes(payload, expected_cardinality=file.record_count)
         if file.file_path not in self._positions:
             data_files = {task.data_file.file_path for task in self._batch.tasks}
-            with self._open(file) as opened:
+            with self._files.open(file) as opened:
                 self._positions[file.file_path] = read_positions(opened, data_files)
         return self._positions[file.file_path].get(data_path)
 
@@ -180,7 +175,7 @@ class TaskReader:
     def _read_keys(self, file: ContentFile, columns: Sequence[Column]) -> list[pa.LargeBinaryArray]:
         from puffin.files.deletes.equality_deletes import read_deleted_keys
 
-        with self._open(file) as opened:
+        with self._files.open(file) as opened:
             return list(read_deleted_keys(opened, columns, self._batch.context.name_mapping, file.file_path))
 
 

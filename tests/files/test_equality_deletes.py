@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptDataFileError, FileNotFound, UnsupportedTableError
-from puffin.files import task_reader
+from puffin.files import formats
 from puffin.files.parquet import parquet_file
 from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.tables.scan_documents import BatchPacker
@@ -277,8 +277,8 @@ def test_delete_files_shared_by_tasks_are_opened_once(table, monkeypatch, target
         *(deletes(table, f"d{n}", pa.table({"k": [n]}), {"k": 1}, sequence_number=2 * n) for n in (1, 2)),
     )
     opened = []
-    open_data_file = task_reader.open_data_file
-    monkeypatch.setattr(task_reader, "open_data_file", lambda *file: opened.append(file) or open_data_file(*file))
+    open_data_file = formats.open_data_file
+    monkeypatch.setattr(formats, "open_data_file", lambda *file: opened.append(file) or open_data_file(*file))
     assert live_rows(table, target_bytes=target_bytes) == rows(2, 10, 12, 20, 21, 22)
     assert len(opened) == 2 * (3 + 2)  # it is read with and without counting
 

@@ -20,13 +20,13 @@ from tests.index.stored_filters import stored_filters
 
 
 @pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of data files that jobs read, one for each time and set of columns."""
-    paths: list[str] = []
+def read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """The data files and columns that jobs read, one for each time."""
+    paths: list[tuple[str, str]] = []
     original = TaskReader.read
 
     def noted(self: TaskReader, task):  # type: ignore[no-untyped-def]
-        paths.append(task.data_file.file_path)
+        paths.extend((task.data_file.file_path, column.name) for column in self._batch.columns)
         return original(self, task)
 
     monkeypatch.setattr(TaskReader, "read", noted)
@@ -48,7 +48,7 @@ def matched(path: str, where: str, version: int | None = None) -> int:
     return sum(1 for _ in Planner(load_table(path).open(SnapshotSelector(snapshot_id=version))).plan(where).files)
 
 
-def test_analyze_reads_each_new_file_once(tmp_path: Path, read: list[str]) -> None:
+def test_analyze_reads_each_new_file_once(tmp_path: Path, read: list[tuple[str, str]]) -> None:
     path = str(tmp_path / "table")
     append(path, 3)
     analyze(path)
@@ -56,7 +56,7 @@ def test_analyze_reads_each_new_file_once(tmp_path: Path, read: list[str]) -> No
     keys = append(path, 2)
     read.clear()
     report = analyze(path)
-    assert len(read) == len(set(read)) == 2
+    assert len(read) == len(set(read)) == 2 * 2
     assert report.index is not None
     assert (report.index.files_total, report.index.files_indexed, report.index.committed) == (5, 5, True)
     assert report.to_json()["index"]["files-indexed"] == 5
@@ -155,7 +155,7 @@ def test_statistics_are_committed_though_the_index_cannot_be(
     assert index(path).files_read == 1
 
 
-def test_filters_have_the_rows_that_deletes_removed(make_table, read: list[str]) -> None:
+def test_filters_have_the_rows_that_deletes_removed(make_table, read: list[tuple[str, str]]) -> None:
     """An older snapshot still has these rows, and finds its files by the same filters."""
     table = make_table([(1, "k", "long"), (2, "v", "long")])
     for number, name in enumerate(("a", "b"), start=1):
@@ -174,7 +174,7 @@ def test_filters_have_the_rows_that_deletes_removed(make_table, read: list[str])
     report = analyze(str(table.root))
     assert report.index is not None
     assert report.index.files_indexed == 2
-    assert [Path(each).name for each in read].count("b.parquet") == 1
+    assert [Path(path).name for path, _ in read].count("b.parquet") == 1
     assert matched(str(table.root), "k = 2", without) == 1  # a deleted row of b
     assert matched(str(table.root), "k = 99002", without) == 1
     assert matched(str(table.root), "k = 3", without) == 0

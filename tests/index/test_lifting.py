@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
+from puffin.files.formats import DataFiles
 from puffin.files.parquet.parquet_footer import ColumnChunk, read_footer
 from puffin.index.bloom import BloomFilter
 from puffin.index.file_filters import IndexKind, LiftingIndexKind
@@ -68,7 +69,9 @@ def read(table: HandMadeTable, *, lifting: bool = True, pieces: int = 2**40, **c
     scan = ScanContext(state.partition_specs, state.name_mapping, {}, **context)
     partial = Partial()
     for task in tasks:
-        partial = merge_partials(partial, read_batch(ScanBatch(columns, (task,), scan), ((kind,),), store_for))
+        partial = merge_partials(
+            partial, read_batch(ScanBatch(columns, (task,), scan), ((kind,),), DataFiles(store_for))
+        )
     return partial
 
 
@@ -203,7 +206,7 @@ def test_column_inside_a_struct_is_lifted(make_table: MakeTable) -> None:
     state = table.state()
     columns = state.select_columns(["s.c"])
     batch = ScanBatch(columns, table.plan(), ScanContext(state.partition_specs, state.name_mapping, {}))
-    partial = read_batch(batch, ((LiftingIndexKind(type="long"),),), store_for)
+    partial = read_batch(batch, ((LiftingIndexKind(type="long"),),), DataFiles(store_for))
     assert is_lifted(partial)
     (found,) = partial.added[2][IndexKind()].whole.values()
     assert found.may_contain(np.concatenate(list(hash_values(column, "long")))).all()
@@ -219,7 +222,7 @@ def test_ambiguous_dotted_path_is_read(make_table: MakeTable) -> None:
     batch = ScanBatch(
         state.select_columns(["s.c"]), table.plan(), ScanContext(state.partition_specs, state.name_mapping, {})
     )
-    assert not read_batch(batch, ((LiftingIndexKind(type="long"),),), store_for).lifted
+    assert not read_batch(batch, ((LiftingIndexKind(type="long"),),), DataFiles(store_for)).lifted
 
 
 def test_missing_column_is_its_default_not_another_field(make_table: MakeTable) -> None:
@@ -266,7 +269,7 @@ def test_files_are_lifted_and_read_in_one_pass(make_table: MakeTable) -> None:
     state = table.state()
     columns = state.select_columns(["c"])
     batch = ScanBatch(columns, table.plan(), ScanContext(state.partition_specs, state.name_mapping, {}))
-    partial = read_batch(batch, ((LiftingIndexKind(type="long"),),), store_for)
+    partial = read_batch(batch, ((LiftingIndexKind(type="long"),),), DataFiles(store_for))
     assert (partial.lifted, partial.rows) == ({(1, str(paths[0]))}, ROWS)
     a, b = partial.added[1][IndexKind()].whole.values()
     assert a.to_bytes() == b.to_bytes()
@@ -498,5 +501,5 @@ def built_filter(path: str, column: str, task: FileScanTask) -> BloomFilter:
     opened = load_table(path).open()
     columns = opened.state.select_columns([column])
     kind = IndexKind(type=columns[0].type)
-    partial = read_batch(ScanBatch(columns, (task,), opened.scan_context), ((kind,),), opened.store_for)
+    partial = read_batch(ScanBatch(columns, (task,), opened.scan_context), ((kind,),), DataFiles(opened.store_for))
     return partial.added[columns[0].field_id][kind].whole[task.data_file.file_path]

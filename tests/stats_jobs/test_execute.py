@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from puffin.errors import CorruptDataFileError, FileNotFound, StorageError, UnsupportedTableError
+from puffin.files.formats import DataFiles
 from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.kinds import PARTITION_SKETCHES, ROW_COUNTS, SUMMARY, THETA
 from puffin.statistics.kinds.kind import Parts
@@ -62,7 +63,7 @@ def batch_of(*tasks, columns=(A, B)):
 
 
 def read(*tasks, kinds=SKETCHES, removed=False, store_for=store_for):
-    return read_batch(batch_of(*tasks), (kinds, kinds), store_for, removed)
+    return read_batch(batch_of(*tasks), (kinds, kinds), DataFiles(store_for), removed)
 
 
 def of(kind, values):
@@ -133,8 +134,8 @@ def test_batch_survives_json(file_of):
     scan = Scan(dict.fromkeys(batch.columns, COUNTS), batch.tasks)
     shipment = Shipment.of([scan, dataclasses.replace(scan, removed=True)], batch.context)
     came, went = (read_document(shipment.shared, document) for document in shipment.documents)
-    assert came == read_batch(batch, (COUNTS, COUNTS), store_for)
-    assert went == read_batch(batch, (COUNTS, COUNTS), store_for, removed=True)
+    assert came == read_batch(batch, (COUNTS, COUNTS), DataFiles(store_for))
+    assert went == read_batch(batch, (COUNTS, COUNTS), DataFiles(store_for), removed=True)
 
 
 def test_partial_result_survives_the_way_to_the_driver(file_of):

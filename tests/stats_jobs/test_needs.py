@@ -25,6 +25,7 @@ COLUMNS = [
 READ = """
 import pickle, sys
 from pathlib import Path
+from puffin.files.formats import DataFiles
 from puffin.kernels import load_kernels
 from puffin.storage import store_for
 from puffin.tables.scan_task import DATA, PARQUET, ContentFile, FileScanTask, ScanBatch, ScanContext
@@ -40,7 +41,7 @@ file = ContentFile(
 )
 batch = ScanBatch(columns, (FileScanTask(file, (), 0, size),), ScanContext({}, None, {}))
 load_kernels()
-partial = read_batch(batch, [Options().kinds] * len(columns), store_for)
+partial = read_batch(batch, [Options().kinds] * len(columns), DataFiles(store_for))
 assert partial.failure is None, partial.failure
 Path(kept).write_bytes(dumped(partial))
 print(Path("/proc/self/status").read_text())

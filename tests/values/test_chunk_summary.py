@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin import kernels
+from puffin.files.formats import DataFiles
 from puffin.files.task_reader import TaskReader
 from puffin.storage import store_for
 from puffin.tables.base import Column
@@ -169,7 +170,7 @@ def task_of(path):
 def summary_of_files(type_, *paths, each_row):
     column = Column(1, "c", type_, (1,), (None,))
     batch = ScanBatch((column,), tuple(map(task_of, paths)), ScanContext({}, None, {}))
-    reader = TaskReader(batch, store_for, each_row=each_row)
+    reader = TaskReader(batch, DataFiles(store_for), each_row=each_row)
     total = RowSummary()
     for rows in (rows for task in batch.tasks for rows in reader.read(task)):
         total = total.plus(rows.summaries.get(1, RowSummary()))
@@ -304,8 +305,9 @@ def test_name_with_a_dot_is_not_a_field_of_a_struct(make_table):
     state = table.state()
     column = next(c for c in state.columns if c.field_id == 3)
     batch = ScanBatch((column,), table.plan(), ScanContext({}, None, {}))
+    reader = TaskReader(batch, DataFiles(store_for), each_row=True)
     (found,) = [rows.summaries[3] for task in batch.tasks
-                for rows in TaskReader(batch, store_for, each_row=True).read(task) if rows.summaries]  # fmt: skip
+                for rows in reader.read(task) if rows.summaries]  # fmt: skip
     assert found.to_column("long") == ColumnSummary(2, 0, None, 10, 20, 16)
 
 

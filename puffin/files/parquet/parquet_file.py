@@ -35,72 +35,91 @@ _Rest: TypeAlias = list[tuple[FileColumn, ChunkSummary | None]]  # the columns o
 
 
 class ParquetDataFile(DataFile):
-    """An open Parquet file; NotImplementedError if it is encrypted."""
+    """An open Parquet file, which may be read several times; NotImplementedError if it is encrypted."""
 
     footer: pq.FileMetaData
 
     def __init__(self, source: pa.NativeFile) -> None:
-        self._source = source
-        self._parquet: pq.ParquetFile = _open(source, read_plain_footer(source))
-        self.schema = self._parquet.schema_arrow
-        self.footer = self._parquet.metadata
+        self._layout = _Layout(source, _open(source, read_plain_footer(source)))
+        self.schema = self._layout.parquet.schema_arrow
+        self.footer = self._layout.parquet.metadata
 
     def batches(self, paths: Iterable[Path]) -> Iterator[pa.RecordBatch]:
         columns = [".".join(path) for path in paths if path]
-        yield from self._parquet.iter_batches(columns=columns, use_threads=False)
+        yield from self._layout.parquet.iter_batches(columns=columns, use_threads=False)
 
     def bloom_filters(self, column: FileColumn, /) -> Sequence[bytes]:
-        return read_bloom_filters(self._source, self.footer, self._planner.row_groups, column)
-
-    @functools.cached_property
-    def _planner(self) -> ChunkPlanner:
-        return ChunkPlanner(self.footer, self.schema)
+        layout = self._layout
+        return read_bloom_filters(layout.source, self.footer, layout.planner.row_groups, column)
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
-        reader = _RowGroupReader(self._source, self._parquet, self._planner, reading)
+        reader = _RowGroupReader(self._layout, reading)
         most = max(1, _WINDOW_CHUNKS // max(1, len(reading.columns))) if reading.selection.is_all else 1
-        window: list[_RowGroup] = []
-        first_row = 0
-        for index in range(self.footer.num_row_groups):
-            group = self.footer.row_group(index)
-            stop_row = first_row + group.num_rows
-            if reading.start <= _first_byte(group) < reading.stop and reading.selection.has_chosen(first_row, stop_row):
-                window.append(_RowGroup(index, group, first_row))
-            if len(window) == most:
-                yield from reader.read(window)
-                window = []
-            first_row = stop_row
-        if window:
-            yield from reader.read(window)
+        chosen = [
+            group
+            for group in self._layout.row_groups
+            if reading.start <= group.first_byte < reading.stop
+            and reading.selection.has_chosen(group.first_row, group.first_row + group.metadata.num_rows)
+        ]
+        for at in range(0, len(chosen), most):
+            yield from reader.read(chosen[at : at + most])
 
 
 class _RowGroup(NamedTuple):
     place: int
     metadata: pq.RowGroupMetaData
     first_row: int
+    first_byte: int
+
+
+class _Layout:
+    """A file that was opened without dictionaries, and what its footer tells every reading of it."""
+
+    def __init__(self, source: pa.NativeFile, parquet: pq.ParquetFile) -> None:
+        self.source = source
+        self.parquet = parquet
+
+    @functools.cached_property
+    def planner(self) -> ChunkPlanner:
+        return ChunkPlanner(self.parquet.metadata, self.parquet.schema_arrow)
+
+    @functools.cached_property
+    def row_groups(self) -> Sequence[_RowGroup]:
+        footer, groups, row = self.parquet.metadata, [], 0
+        for place in range(footer.num_row_groups):
+            group = footer.row_group(place)
+            groups.append(_RowGroup(place, group, row, _first_byte(group)))
+            row += group.num_rows
+        return groups
+
+    @functools.cached_property
+    def leaf_paths(self) -> Sequence[str]:
+        schema = self.parquet.schema
+        return [schema.column(place).path for place in range(len(schema))]
+
+    @functools.cached_property
+    def places(self) -> Mapping[str, int]:
+        """The place of each leaf whose path is its own."""
+        times = Counter(self.leaf_paths)
+        return {path: place for place, path in enumerate(self.leaf_paths) if times[path] == 1}
 
 
 class _RowGroupReader:
-    """Reads the row groups of one file, opened without dictionaries."""
+    """Reads row groups of one file."""
 
-    def __init__(self, source: pa.NativeFile, parquet: pq.ParquetFile, planner: ChunkPlanner, reading: Reading) -> None:
-        self._source = source
+    def __init__(self, layout: _Layout, reading: Reading) -> None:
+        self._layout = layout
         self._reading = reading
         self._columns = reading.columns
         self._selection = reading.selection
         self._all_live = reading.selection.is_all
-        self._metadata = parquet.metadata
-        self._planner = planner
-        self._leaf_paths = [parquet.schema.column(i).path for i in range(len(parquet.schema))]
-        times = Counter(self._leaf_paths)
-        self._places = {path: place for place, path in enumerate(self._leaf_paths) if times[path] == 1}
-        self._opened: dict[tuple[str, ...], pq.ParquetFile] = {(): parquet}
+        self._opened: dict[tuple[str, ...], pq.ParquetFile] = {(): layout.parquet}
 
     def read(self, window: Sequence[_RowGroup]) -> Iterator[Rows]:
         """The rows to read of row groups, several only if all rows are live; errors are pyarrow's."""
         paths = [column.names for column in self._columns if column.names and column.constant is None]
         plans = [
-            self._planner.plan(group.place, paths, all_live=self._all_live, each_row=self._reading.each_row)
+            self._layout.planner.plan(group.place, paths, all_live=self._all_live, each_row=self._reading.each_row)
             for group in window
         ]
         rest: list[_Rest] = [[] for _ in window]
@@ -126,7 +145,7 @@ class _RowGroupReader:
     def _read_run(self, column: FileColumn, run: ChunkRun, rest: Sequence[_Rest]) -> Iterator[Rows]:
         """Values that come without their rows; a chunk that has no others is added to the rest of its row group."""
         field_id = column.column.field_id
-        found = None if field_id in self._reading.side_by_side else run.read(self._source)
+        found = None if field_id in self._reading.side_by_side else run.read(self._layout.source)
         if found is None and len(run.chunks) > 1:
             for each in run.one_by_one():
                 yield from self._read_run(column, each, rest)
@@ -149,7 +168,7 @@ class _RowGroupReader:
         columns = [column for column, _ in rest]
         summaries = {column.column.field_id: summary for column, summary in rest if summary is not None}
         plans_of_rest = {column.names: plans[column.names] for column in columns if column.names in plans}
-        as_dictionary = {path for path, plan in plans_of_rest.items() if plan.reads_as_dictionary(self._source)}
+        as_dictionary = {path for path, plan in plans_of_rest.items() if plan.reads_as_dictionary(self._layout.source)}
         live = 0
         for rows in self._read_rows(group, columns, as_dictionary):
             yield rows
@@ -159,7 +178,7 @@ class _RowGroupReader:
         yield Rows(0, {}, 0, {field_id: summary.total(live) for field_id, summary in summaries.items()})
 
     def _statistics(self, group: pq.RowGroupMetaData, path: Path, plan: ChunkPlan | None) -> ChunkStatistics:
-        place = self._places.get(".".join(path))
+        place = self._layout.places.get(".".join(path))
         if plan is None or plan.arrow_type is None or place is None:
             return ChunkStatistics()
         found = chunk_statistics(group.column(place), plan.chunk, plan.arrow_type)
@@ -168,7 +187,7 @@ class _RowGroupReader:
     def _read_rows(
         self, row_group: _RowGroup, columns: Sequence[FileColumn], as_dictionary: set[Path]
     ) -> Iterator[Rows]:
-        place, group, at = row_group
+        place, group, at, _ = row_group
         seen = self._selection.columns_seen(columns)
         paths = list(dict.fromkeys(".".join(column.names) for column in seen if column.names))
         chunks = [group.column(leaf) for leaf in self._leaves(paths)]
@@ -184,12 +203,12 @@ class _RowGroupReader:
     def _leaves(self, paths: list[str]) -> list[int]:
         """The places of the file's leaf columns at or below these dotted paths."""
         below = tuple(f"{path}." for path in paths)
-        return [i for i, path in enumerate(self._leaf_paths) if path in paths or path.startswith(below)]
+        return [i for i, path in enumerate(self._layout.leaf_paths) if path in paths or path.startswith(below)]
 
     def _reading_as_dictionary(self, paths: tuple[str, ...]) -> pq.ParquetFile:
         # Opening a file decides which columns are read as dictionaries; this does not read its footer again.
         if paths not in self._opened:
-            self._opened[paths] = _open(self._source, self._metadata, paths)
+            self._opened[paths] = _open(self._layout.source, self._layout.parquet.metadata, paths)
         return self._opened[paths]
 
 

@@ -5,7 +5,8 @@ import dataclasses
 import pyarrow as pa
 import pytest
 
-from puffin.files import task_reader
+from puffin.files import formats
+from puffin.files.formats import DataFiles
 from puffin.files.task_reader import TaskReader
 from puffin.storage import store_for
 from puffin.tables.changes import Changes
@@ -40,8 +41,9 @@ def read(table, tasks):
     )
     batch = sent(batch)
     assert batch.tasks == tasks
+    files = DataFiles(store_for)
     found = [live for each_row in (True, False) for task in batch.tasks
-             for live in TaskReader(batch, store_for, each_row=each_row).read(task) if live.columns]  # fmt: skip
+             for live in TaskReader(batch, files, each_row=each_row).read(task) if live.columns]  # fmt: skip
     values = [value for live in found for value in live.columns[1].array.to_pylist()]
     assert sum(live.count for live in found) == len(values)
     assert values[: len(values) // 2] == values[len(values) // 2 :]
@@ -58,8 +60,8 @@ def test_only_deleted_rows_and_their_row_groups_are_read(deleted_from):
 def test_file_is_not_opened_for_the_side_without_new_rows(deleted_from, monkeypatch):
     table, changes = deleted_from([5], [7])
     opened = []
-    open_data_file = task_reader.open_data_file
-    monkeypatch.setattr(task_reader, "open_data_file", lambda *file: opened.append(file) or open_data_file(*file))
+    open_data_file = formats.open_data_file
+    monkeypatch.setattr(formats, "open_data_file", lambda *file: opened.append(file) or open_data_file(*file))
     assert read(table, changes.narrowed.added) == ([], 0)
     assert {content for _, _, content, _, _ in opened} == {"POSITION_DELETES"}
 

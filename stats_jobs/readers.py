@@ -1,0 +1,136 @@
+"""
+Reads batches in threads of this process.
+
+A batch is divided by columns where that is possible: a thread that reads a column from all files keeps one state of it,
+and nothing has to be merged. If there are few columns for the threads, the files are divided too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from puffin.statistics.aside import PutAside
+from puffin.tables.scan_task import PARQUET, FileScanTask, ScanBatch
+from puffin.tables.snapshot import TableSnapshot
+from stats_jobs.cluster import Progress
+from stats_jobs.execute import Partial, each_column, merge_partials, read_batch
+from stats_jobs.plan import Scan, counted, plan_batches, state_bytes
+
+if TYPE_CHECKING:
+    from puffin.files.formats import DataFiles
+
+_COLUMNS_PER_THREAD = 4  # so many even out what threads have to do
+_MOST_PIECES = 16  # for each thread: to look for columns in a file takes as long as the file has columns
+_MOST_FILES = 64  # each thread keeps them open
+_ALONE = 0.05  # seconds that one thread reads alone: for small work, several would fight over the interpreter lock
+
+
+def plan_here(scans: Sequence[Scan], *, parallelism: int) -> list[Scan]:
+    """As `plan_batches`, for threads: the more columns there are for each, the fewer batches."""
+    batches = []
+    are_few = _are_few_files(scans)
+    for scan in scans:
+        needed = -(-_COLUMNS_PER_THREAD * parallelism // max(1, len(scan.kinds)))
+        is_divided = are_few and _is_divisible(scan)
+        batches += plan_batches([scan], parallelism=min(parallelism, needed) if is_divided else parallelism)
+    return batches
+
+
+class Readers:
+    """Threads that read batches from one queue."""
+
+    def __init__(
+        self, batches: Sequence[Scan], opened: TableSnapshot, put: PutAside, progress: Progress | None, threads: int
+    ) -> None:
+        self._put = put
+        self._threads = threads
+        self._left = deque(_pieces(batches, threads))
+        self._count = len(self._left)
+        self._rows: list[list[int]] = [[0] for _ in batches]  # that each column was read from, of each batch
+        self._done = 0
+        self._context = opened.scan_context
+        self._store_for = opened.store_for
+        self._progress = progress
+
+    def read(self, *, at_once: bool) -> Partial:
+        """Read all batches; ``at_once`` if they are enough work to start all threads."""
+        with ThreadPoolExecutor(self._threads, thread_name_prefix="puffin-reader") as pool:
+            try:
+                readers = [pool.submit(self._read_some)]
+                if at_once or not wait(readers, timeout=_ALONE).done:
+                    readers += [pool.submit(self._read_some) for _ in range(self._threads - 1)]
+                merge = functools.partial(merge_partials, put=self._put)
+                merged = functools.reduce(merge, [reader.result() for reader in readers])
+                return dataclasses.replace(merged, rows=sum(map(max, self._rows)))
+            finally:
+                self._left.clear()  # after an error or an interrupt, start no more
+
+    def _read_some(self) -> Partial:
+        # The readers of all formats, as in `read_batch`.
+        from puffin.files.formats import DataFiles, KeptFiles
+
+        merged = Partial()
+        with contextlib.closing(KeptFiles(self._store_for)) as files:
+            while self._left:
+                try:
+                    piece = self._left.popleft()
+                except IndexError:  # another thread took the last one
+                    break
+                read = self._read(piece.scan, files if piece.is_divided else DataFiles(self._store_for))
+                self._rows[piece.batch].append(read.rows)
+                if read.failure is not None:
+                    self._left.clear()
+                merged = merge_partials(merged, each_column(read, self._put), self._put)
+                self._done += 1
+                if self._progress is not None:
+                    self._progress(self._done, self._count)
+        return merged
+
+    def _read(self, piece: Scan, files: DataFiles) -> Partial:
+        tasks = cast("tuple[FileScanTask, ...]", piece.tasks)  # executors read those that they have packed
+        return read_batch(
+            ScanBatch(piece.columns, tasks, self._context), list(piece.kinds.values()), files, piece.removed
+        )
+
+
+class _Piece(NamedTuple):
+    """The batch of this number, or some of its columns."""
+
+    batch: int
+    scan: Scan
+    is_divided: bool
+
+
+def _pieces(batches: Sequence[Scan], threads: int) -> Iterator[_Piece]:
+    size = -(-sum(len(batch.kinds) for batch in batches) // (_MOST_PIECES * threads))
+    are_few = _are_few_files(batches)
+    for number, batch in enumerate(batches):
+        if not (are_few and _is_divisible(batch)):
+            yield _Piece(number, batch, is_divided=False)
+            continue
+        # What may take longest comes first, so that no thread waits for it in the end.
+        columns = sorted(batch.kinds, key=lambda column: -state_bytes(column))
+        for at in range(0, len(columns), size):
+            kinds = {column: batch.kinds[column] for column in columns[at : at + size]}
+            yield _Piece(number, dataclasses.replace(batch, kinds=kinds), is_divided=True)
+
+
+def _are_few_files(scans: Iterable[Scan]) -> bool:
+    return len({counted(work)[0] for scan in scans for work in scan.tasks}) <= _MOST_FILES
+
+
+def _is_divisible(scan: Scan) -> bool:
+    """Whether reading columns alone costs no more: files have them one after the other, and no deletes to look up."""
+    return not any(kind.side_by_side for of in scan.kinds.values() for kind in of) and all(
+        isinstance(task, FileScanTask)
+        and task.data_file.file_format == PARQUET
+        and not task.delete_files
+        and task.deleted_by is None
+        for task in scan.tasks
+    )
