@@ -12,7 +12,7 @@ import functools
 import importlib
 from zipimport import zipimporter
 
-MODULES = ("murmur", "decimals", "hashes", "heavy", "parquet", "pages", "page_values")
+MODULES = ("murmur", "decimals", "hashes", "heavy", "parquet", "pages", "page_values", "codecs")
 """Those that most runs need; the others are compiled or loaded at their first use."""
 _is_ready = False
 

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from puffin.kernels.compiler import BYTES, INT64, NEW_INT64_ROWS, NEW_INT64S, compiled, inlined
+from puffin.kernels.compiler import BYTES, INT64, INT64_ROWS, INT64S, NEW_INT64_ROWS, NEW_INT64S, compiled, inlined
 
 Int64s = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 _I: Any = np.int64
-_DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3
+DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3
 _TRUE, _FALSE, _BYTE, _I16, _I64, _DOUBLE, _BINARY, _STRUCT = 1, 2, 3, 4, 6, 7, 8, 12
 _MOST_NESTED = 8
 _LARGEST = (1 << 31) - 1
@@ -124,7 +124,7 @@ def _fill_page(fields: Int64s, page: Int64s) -> Any:
     """Fill in a page from the fields of its header; whether all that is needed is there."""
     page[TYPE], page[SIZE], page[STORED_SIZE] = fields[1], fields[2], fields[3]
     page[NUM_NULLS], page[LEVELS_SIZE], page[LEVELS_ENCODING], page[IS_COMPRESSED] = _ABSENT, 0, _RLE, 1
-    if fields[1] == _DATA_PAGE:
+    if fields[1] == DATA_PAGE:
         page[NUM_VALUES], page[ENCODING] = fields[_IN_V1 + 1], fields[_IN_V1 + 2]
         if fields[_IN_V1 + 3] != _ABSENT:
             page[LEVELS_ENCODING] = fields[_IN_V1 + 3]
@@ -177,6 +177,46 @@ def find_pages(data: Bytes, state: Int64s, pages: Int64s) -> int:
         state[0] = page[OFFSET] + page[STORED_SIZE]
         found += 1
     return found
+
+
+@compiled(INT64, INT64_ROWS, INT64S, INT64, INT64)
+def first_unusual(pages: Int64s, encodings: Int64s, has_levels: int, may_be_dictionary: int) -> int:
+    """
+    The first page that is not usual, or -1.
+
+    Args:
+        encodings: Of data pages. The levels of these are hybrids of RLE and bit-packing, if there are any.
+        may_be_dictionary: Whether the first page may be a dictionary.
+    """
+    for i in range(len(pages)):
+        is_usual = False
+        if pages[i, TYPE] == _DICTIONARY_PAGE:
+            is_usual = i == 0 and may_be_dictionary != 0
+        else:
+            for encoding in encodings:
+                is_usual |= pages[i, ENCODING] == encoding
+        if not is_usual or (has_levels != 0 and pages[i, LEVELS_ENCODING] != _RLE):
+            return i
+    return -1
+
+
+@compiled(INT64, INT64_ROWS, INT64, INT64, INT64)
+def alike_until(pages: Int64s, first: int, most_bytes: int, most_values: int) -> int:
+    """
+    Where the pages end that have the type and encoding of the first one.
+
+    Together they have so many bytes and values at most, but the first one may have more.
+    """
+    size, values = pages[first, SIZE], pages[first, NUM_VALUES]
+    end = _I(first) + 1
+    while end < len(pages):
+        size += pages[end, SIZE]
+        values += pages[end, NUM_VALUES]
+        is_alike = pages[end, TYPE] == pages[first, TYPE] and pages[end, ENCODING] == pages[first, ENCODING]
+        if not is_alike or size > most_bytes or values > most_values:
+            break
+        end += 1
+    return int(end)
 
 
 @inlined

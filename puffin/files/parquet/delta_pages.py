@@ -65,7 +65,7 @@ def strings(pages: PageBatch) -> Iterator[Strings]:
 
 def _plain(values: npt.NDArray[Any], count: int) -> PageBatch:
     content = memoryview(np.ascontiguousarray(values).tobytes())
-    return PageBatch(False, PLAIN, content, np.array([(0, len(content), count, -1, -1)]), [0])
+    return PageBatch(False, PLAIN, content, np.array([(0, len(content), count, -1, -1)]), np.zeros(1, np.int64))
 
 
 def _numbers(pages: PageBatch, words_at: _WordsAt, spans: Spans) -> tuple[npt.NDArray[np.int64], Spans]:

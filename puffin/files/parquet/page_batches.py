@@ -17,14 +17,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from puffin.files.parquet.dictionary_counts import DICTIONARY_ENCODINGS
-from puffin.files.parquet.page_codecs import UNCOMPRESSED, decompress
+from puffin.files.parquet.page_codecs import SNAPPY, UNCOMPRESSED, decompress
 from puffin.files.parquet.parquet_footer import (
     DATA_PAGE,
     DELTA_BINARY_PACKED,
     DELTA_BYTE_ARRAY,
     DELTA_LENGTH_BYTE_ARRAY,
     DICTIONARY_PAGE,
-    RLE,
     ColumnChunk,
 )
 
@@ -39,19 +38,20 @@ _INDEX_BYTES = 512 * 1024  # indices are only counted, and a batch takes Python 
 _PART_BYTES = 8 * 1024 * 1024  # of a file that are read at a time, unless a page is longer
 _MAX_OVERHEAD = 1 << 16  # of the header and the levels of the longest page, and what a codec may add
 _PAGES_AT_ONCE = 1 << 10
-_PADDING = bytes(8)
+_PADDING = 8  # bytes
+_MOST_VALUES = 1 << 62
+_SPAN_FIELDS = 5
 _MAX_DELTAS = 1 << 24  # in a page: those of no bits take no bytes, so that its size does not limit them
 _DELTAS = frozenset((DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY))
 
-_Fields: TypeAlias = Sequence[int]  # of a page, as the kernel fills in
+_CHUNK = 10  # the column of a table of pages, behind those that the kernel fills in, with the place of their chunk
 
 
-class _Page(NamedTuple):
-    """A page in the bytes of a part of its chunk, and the place of the chunk among those that are read together."""
+class _Pages(NamedTuple):
+    """Pages in the bytes of a part of a file, or of several chunks one after the other."""
 
-    part: memoryview
-    chunk: int
-    fields: _Fields
+    data: bytes
+    table: Spans  # a row for each page, with the fields of `puffin.kernels.pages` and its chunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class PageBatch:
     encoding: int
     content: bytes | memoryview
     spans: Spans
-    chunks: Sequence[int]
+    chunks: npt.NDArray[np.int64]
 
     @property
     def bytes(self) -> npt.NDArray[np.uint8]:
@@ -77,7 +77,7 @@ class PageBatch:
     @property
     def words_at(self) -> npt.NDArray[np.uint64]:
         """The little-endian word at each byte of pages of indices, and at the end, for kernels."""
-        return np.ndarray((len(self.content) - len(_PADDING) + 1,), np.uint64, self.bytes, strides=(1,))
+        return np.ndarray((len(self.content) - _PADDING + 1,), np.uint64, self.bytes, strides=(1,))
 
     @property
     def count(self) -> int:
@@ -99,30 +99,37 @@ def page_batches(
         for pages in _parts(source, chunks[0], 0, encodings):
             yield from _batches(pages, chunks)
         return
-    found = [
-        page
-        for place, chunk in enumerate(chunks)
-        for pages in _parts(source, chunk, place, encodings)
-        for page in pages
-    ]
-    found.sort(key=lambda page: (page.fields[0] != DICTIONARY_PAGE, page.fields[1]))
-    if sum(page.fields[8] for page in found) > MAX_PAGE_BYTES:
+    from puffin.kernels.pages import ENCODING, SIZE, TYPE
+
+    pages = _joined([pages for place, chunk in enumerate(chunks) for pages in _parts(source, chunk, place, encodings)])
+    if pages.table[:, SIZE].sum() > MAX_PAGE_BYTES:
         raise ValueError(f"expected pages of {MAX_PAGE_BYTES} bytes at most, all together")
-    if found:
-        yield from _batches(found, chunks)
+    order = np.lexsort((pages.table[:, ENCODING], pages.table[:, TYPE] != DICTIONARY_PAGE))
+    if len(order):
+        yield from _batches(_Pages(pages.data, pages.table[order]), chunks)
 
 
-def _parts(
-    source: pa.NativeFile, chunk: ColumnChunk, place: int, encodings: frozenset[int]
-) -> Iterator[Sequence[_Page]]:
+def _joined(parts: Sequence[_Pages]) -> _Pages:
+    from puffin.kernels.pages import OFFSET
+
+    at = 0
+    for data, table in parts:
+        table[:, OFFSET] += at
+        at += len(data)
+    tables = [pages.table for pages in parts] or [np.empty((0, _CHUNK + 1), np.int64)]
+    return _Pages(b"".join(pages.data for pages in parts), np.concatenate(tables))
+
+
+def _parts(source: pa.NativeFile, chunk: ColumnChunk, place: int, encodings: frozenset[int]) -> Iterator[_Pages]:
     """The pages of a chunk, those in one part of the file after the other."""
-    from puffin.kernels.pages import PAGE_FIELDS, find_pages
+    from puffin.kernels.pages import find_pages
 
     at = chunk.data_page_offset - chunk.dictionary_page_size
     end = min(at + chunk.total_compressed_size, source.size())
     size, most = _PART_BYTES, MAX_PAGE_BYTES
     state = np.array((0, chunk.num_values))
-    table = np.empty((_PAGES_AT_ONCE, PAGE_FIELDS), np.int64)
+    table = np.empty((_PAGES_AT_ONCE, _CHUNK + 1), np.int64)
+    table[:, _CHUNK] = place
     is_first = True
     while state[1] > 0:
         data = source.read_at(max(0, min(size, end - at)), at)
@@ -134,50 +141,72 @@ def _parts(
         if found == 0:
             size = max(4 * size, MAX_PAGE_BYTES + 2 * _MAX_OVERHEAD)
             continue
-        part = memoryview(data)
-        pages = [_Page(part, place, fields) for fields in table[:found].tolist()]
-        for page in pages:
-            _check(page.fields, chunk, encodings, most, may_be_dictionary=is_first)
-            is_first = False
-        yield pages
+        pages = table[:found].copy()
+        _check(pages, chunk, encodings, most, may_be_dictionary=is_first)
+        yield _Pages(data, pages)
+        is_first = False
         at += int(state[0])
         size, most = _PART_BYTES, _MOST_PAGE_BYTES
 
 
-def _check(
-    fields: _Fields, chunk: ColumnChunk, encodings: frozenset[int], most: int, *, may_be_dictionary: bool
-) -> None:
-    kind, encoding, _, _, levels_encoding, _, _, stored_size, size, _ = fields
-    is_usual = may_be_dictionary if kind == DICTIONARY_PAGE else encoding in encodings
-    is_usual &= levels_encoding == RLE or chunk.leaf.max_definition_level == 0
-    is_usual &= fields[2] <= _MAX_DELTAS or encoding not in _DELTAS
-    if not (is_usual and size <= most and stored_size <= most + _MAX_OVERHEAD):
-        raise ValueError(f"expected a page of encoding {sorted(encodings)}, found {fields}")
+def _check(table: Spans, chunk: ColumnChunk, encodings: frozenset[int], most: int, *, may_be_dictionary: bool) -> None:
+    from puffin.kernels import pages as fields
+
+    has_levels = chunk.leaf.max_definition_level > 0
+    unusual = fields.first_unusual(table, np.array(list(encodings)), has_levels, may_be_dictionary)
+    if unusual >= 0:
+        raise ValueError(f"expected pages of encodings {sorted(encodings)}, found {table[unusual].tolist()}")
+    if table[:, fields.SIZE].max() > most or table[:, fields.STORED_SIZE].max() > most + _MAX_OVERHEAD:
+        raise ValueError(f"expected pages of {most} bytes at most, found larger ones")
+    if table[:, fields.NUM_VALUES].max() > _MAX_DELTAS and not _DELTAS.isdisjoint(table[:, fields.ENCODING].tolist()):
+        raise ValueError(f"expected pages of {_MAX_DELTAS} deltas at most, found more")
 
 
-def _batches(pages: Sequence[_Page], chunks: Sequence[ColumnChunk]) -> Iterator[PageBatch]:
+def _batches(pages: _Pages, chunks: Sequence[ColumnChunk]) -> Iterator[PageBatch]:
+    from puffin.kernels.pages import ENCODING, TYPE, alike_until
+
     first = 0
-    values = held = 0
-    for i, page in enumerate(pages):
-        fields, others = page.fields, pages[first].fields
-        is_alike = fields[0] == others[0] and fields[1] == others[1]
-        has_indices = fields[0] != DICTIONARY_PAGE and fields[1] in DICTIONARY_ENCODINGS
-        most = _INDEX_BYTES if has_indices else _BATCH_BYTES
-        fits = held + fields[8] <= most and (has_indices or values + fields[2] <= BATCH_VALUES)
-        if i > first and not (is_alike and fits):
-            yield _batch(pages[first:i], chunks)
-            first, values, held = i, 0, 0
-        values += fields[2]
-        held += fields[8]
-    yield _batch(pages[first:], chunks)
+    while first < len(pages.table):
+        kind, encoding = (int(pages.table[first, field]) for field in (TYPE, ENCODING))
+        has_indices = kind != DICTIONARY_PAGE and encoding in DICTIONARY_ENCODINGS
+        limits = (_INDEX_BYTES, _MOST_VALUES) if has_indices else (_BATCH_BYTES, BATCH_VALUES)
+        stop = alike_until(pages.table, first, *limits)
+        table = pages.table[first:stop]
+        content, spans = _unpacked(_Pages(pages.data, table), chunks, _PADDING if has_indices else 0)
+        batch = PageBatch(kind == DICTIONARY_PAGE, encoding, content, spans, table[:, _CHUNK])
+        if not batch.is_dictionary:
+            _find_values(batch, chunks[0])
+        yield batch
+        first = stop
 
 
-def _batch(pages: Sequence[_Page], chunks: Sequence[ColumnChunk]) -> PageBatch:
+def _unpacked(pages: _Pages, chunks: Sequence[ColumnChunk], padding: int) -> tuple[bytes | memoryview, Spans]:
+    """Pages one after the other, each behind its levels, and their spans, as `find_values` takes them."""
+    from puffin.kernels import pages as fields
+    from puffin.kernels.codecs import SLACK, unpack_pages
+
+    data, table = pages
+    codecs = {chunk.codec for chunk in chunks}
+    if (len(table) == 1 and not padding) or not (codecs == {SNAPPY} or codecs == {UNCOMPRESSED}):
+        return _decompressed(pages, chunks, padding)
+    is_snappy = SNAPPY in codecs
+    size = int(table[:, (fields.SIZE, fields.LEVELS_SIZE)].sum())
+    spans = np.empty((len(table), _SPAN_FIELDS), np.int64)
+    # Arrow's memory pool keeps what is freed; memory that is new each time may take longer than to decompress.
+    out = pa.allocate_buffer(size + SLACK)
+    words_at = (np.ndarray((max(0, len(each) - 7),), np.uint64, each, strides=(1,)) for each in (data, out))
+    stored = np.frombuffer(data, np.uint8)
+    if unpack_pages(stored, next(words_at), table, is_snappy, next(words_at), spans) != size:
+        raise ValueError(f"expected pages of {size} bytes, all together")
+    return memoryview(out).cast("B")[: size + padding], spans
+
+
+def _decompressed(pages: _Pages, chunks: Sequence[ColumnChunk], padding: int) -> tuple[bytes | memoryview, Spans]:
+    """As `_unpacked`, with a library for each page."""
     parts: list[bytes | memoryview] = []
     spans = []
-    at = 0
-    for part, chunk, fields in pages:
-        kind, _, count, nulls, _, levels_size, offset, stored_size, size, is_compressed = fields
+    part, at = memoryview(pages.data), 0
+    for kind, _, count, nulls, _, levels_size, offset, stored_size, size, is_compressed, chunk in pages.table.tolist():
         if levels_size:
             parts.append(part[offset - levels_size : offset])
         stored = part[offset : offset + stored_size]
@@ -185,15 +214,9 @@ def _batch(pages: Sequence[_Page], chunks: Sequence[ColumnChunk]) -> PageBatch:
         end = at + levels_size + size
         spans.append((at, end, count, nulls, -1 if kind == DATA_PAGE else levels_size))
         at = end
-    kind, encoding = pages[0].fields[:2]
-    is_dictionary = kind == DICTIONARY_PAGE
-    if not is_dictionary and encoding in DICTIONARY_ENCODINGS:
-        parts.append(_PADDING)
-    content = parts[0] if len(parts) == 1 else b"".join(parts)
-    batch = PageBatch(is_dictionary, encoding, content, np.array(spans), [page.chunk for page in pages])
-    if not is_dictionary:
-        _find_values(batch, chunks[0])
-    return batch
+    if padding:
+        parts.append(bytes(padding))
+    return parts[0] if len(parts) == 1 else b"".join(parts), np.array(spans)
 
 
 def _find_values(batch: PageBatch, chunk: ColumnChunk) -> None:
