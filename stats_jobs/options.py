@@ -18,8 +18,8 @@ AUTO, FULL, INCREMENTAL = "auto", "full", "incremental"
 MODES = (AUTO, FULL, INCREMENTAL)
 CODECS = ("none", ZSTD, LZ4)
 
-DRIVER_BYTES = 256 * 1024 * 1024
-"""How many bytes are read without Spark by default: about a second's work for two cores."""
+DRIVER_BYTES = 1024 * 1024 * 1024
+"""How many bytes are read without Spark by default: in the time that Spark takes to start, two cores read more."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

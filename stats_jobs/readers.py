@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 _COLUMNS_PER_THREAD = 4  # so many even out what threads have to do
 _MOST_PIECES = 16  # for each thread: to look for columns in a file takes as long as the file has columns
-_MOST_FILES = 64  # each thread keeps them open
+_MOST_OPEN = 128  # files that all threads keep open together
 _ALONE = 0.05  # seconds that one thread reads alone: for small work, several would fight over the interpreter lock
 
 
 def plan_here(scans: Sequence[Scan], *, parallelism: int) -> list[Scan]:
     """As `plan_batches`, for threads: the more columns there are for each, the fewer batches."""
     batches = []
-    are_few = _are_few_files(scans)
+    are_few = _are_few_files(scans, parallelism)
     for scan in scans:
         needed = -(-_COLUMNS_PER_THREAD * parallelism // max(1, len(scan.kinds)))
         is_divided = are_few and _is_divisible(scan)
@@ -109,7 +109,7 @@ class _Piece(NamedTuple):
 
 def _pieces(batches: Sequence[Scan], threads: int) -> Iterator[_Piece]:
     size = -(-sum(len(batch.kinds) for batch in batches) // (_MOST_PIECES * threads))
-    are_few = _are_few_files(batches)
+    are_few = _are_few_files(batches, threads)
     for number, batch in enumerate(batches):
         if not (are_few and _is_divisible(batch)):
             yield _Piece(number, batch, is_divided=False)
@@ -121,8 +121,8 @@ def _pieces(batches: Sequence[Scan], threads: int) -> Iterator[_Piece]:
             yield _Piece(number, dataclasses.replace(batch, kinds=kinds), is_divided=True)
 
 
-def _are_few_files(scans: Iterable[Scan]) -> bool:
-    return len({counted(work)[0] for scan in scans for work in scan.tasks}) <= _MOST_FILES
+def _are_few_files(scans: Iterable[Scan], threads: int) -> bool:
+    return threads * len({counted(work)[0] for scan in scans for work in scan.tasks}) <= _MOST_OPEN
 
 
 def _is_divisible(scan: Scan) -> bool:

@@ -111,7 +111,7 @@ class Limits:
     tables_at_once: int = 4
     hours: Hours | None = None
     time_zone: str = "UTC"
-    driver_bytes: int = 256 * MIB
+    driver_bytes: int = 1024 * MIB
 
     def local(self, now: datetime.datetime) -> datetime.datetime:
         return now.astimezone(zoneinfo.ZoneInfo(self.time_zone))

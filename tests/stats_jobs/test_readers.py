@@ -64,7 +64,7 @@ def opens(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def test_values_are_those_of_undivided_batches(tmp_path, monkeypatch, columns, threads):
     opened = made_table(tmp_path, columns=columns)
     divided = read(opened, plan_here([scan_of(opened)], parallelism=threads), threads=threads)
-    monkeypatch.setattr(readers, "_MOST_FILES", 0)
+    monkeypatch.setattr(readers, "_MOST_OPEN", 0)
     whole = read(opened, plan_batches([scan_of(opened)], parallelism=1), threads=1)
     assert (divided.rows, divided.bytes_read) == (whole.rows, whole.bytes_read) == (3 * ROWS, divided.bytes_read)
     assert divided.added.keys() == whole.added.keys()
@@ -81,7 +81,7 @@ def test_each_thread_opens_a_file_once(tmp_path, opens):
 
 
 def test_many_files_are_opened_once_in_all(tmp_path, opens, monkeypatch):
-    monkeypatch.setattr(readers, "_MOST_FILES", 2)
+    monkeypatch.setattr(readers, "_MOST_OPEN", 5)
     opened = made_table(tmp_path)
     read(opened, plan_here([scan_of(opened)], parallelism=2), threads=2)
     assert opens.total() == 3
