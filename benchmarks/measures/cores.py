@@ -1,14 +1,14 @@
 """
-How much a second core helps: ours in a session of one core and in one of two, and the decode floor likewise.
+How much a second core helps: ours in a process of one core and in one of two, and the decode floor likewise.
 
-Each session is in a process of its own and stays warm there while the other one works; ``local[1]`` and ``local[2]``
-are all that differs. Nothing is pinned: the JVM of either may use both cores for what it does besides the tasks. What
+Each process stays warm while the other one works, and is pinned to its cores, of which it starts as many threads. What
 the machine itself can gain is the floor's ratio.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Mapping
 
 from benchmarks.data import EVENTS, Dataset, dataset
@@ -56,7 +56,7 @@ def _said(cores: int) -> str:
 
 
 class _OwnSession(Ours):
-    """Ours, in a process that has a Spark session of so many cores."""
+    """Ours, in a process of so many cores, with a Spark session."""
 
     def __init__(self, cores: int, run: Run) -> None:
         self._process = warm_processes(1)
@@ -88,6 +88,7 @@ _engines: list[Engine] = []
 
 
 def _start(cores: int, run: Run) -> Dataset:
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
     spark = _started.enter_context(spark_session(cores))
     warm = _started.enter_context(WarmEngines(spark))
     table = dataset(spark, run, EVENTS)

@@ -255,6 +255,8 @@ class Distribution:
         return found.within_bytes()
 
     def _only(self, kept: Flags) -> Distribution:
+        if kept.all():
+            return self
         return replace(
             self,
             hashes=self.hashes[kept],

@@ -17,7 +17,7 @@ from puffin.kernels import kernels_ready
 WordArray: TypeAlias = npt.NDArray[np.uint64]
 
 SLICE_ROWS = 1 << 14
-COMPILED_SLICE_ROWS = 1 << 16
+COMPILED_SLICE_ROWS = 1 << 17
 
 
 def slice_rows() -> int:

@@ -32,7 +32,7 @@ Spans: TypeAlias = npt.NDArray[np.int64]
 
 MAX_PAGE_BYTES = 32 * 1024 * 1024  # compressed or not; behind the first part, where nothing else can read them, any
 _MOST_PAGE_BYTES = (1 << 31) - 1  # that a header can tell
-BATCH_VALUES = 1 << 16
+BATCH_VALUES = 1 << 17
 _BATCH_BYTES = 4 * 1024 * 1024
 _INDEX_BYTES = 512 * 1024  # indices are only counted, and a batch takes Python as long as counting 100,000 of them
 _PART_BYTES = 8 * 1024 * 1024  # of a file that are read at a time, unless a page is longer
