@@ -16,7 +16,7 @@ from stats_jobs.plan import MOST_STATE, state_bytes
 _MB = 1_000_000
 _DRIVER, _TASK = 160 * _MB, 350 * _MB  # Python with Arrow and numpy; a task's has kernels and their compiler too
 _MERGED = 6 * _MB  # of a column, on the driver, whose values are in memory
-_FETCHED = 160 * _MB  # of many columns, on the driver: those that come from executors at once
+_FETCHED = 100 * _MB  # of many columns, on the driver: those that come from executors at once
 _ASIDE = _MB * 12 // 100  # of each of many columns: its sketch as it is written, and where its values are put aside
 _FILE = 1_000  # of a data file, on the driver: its task and its place in a document
 _PACKED = 100  # of a data file that executors plan, on the driver: its place in a document
