@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import functools
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -34,10 +34,8 @@ _ALONE = 0.05  # seconds that one thread reads alone: for small work, several wo
 def plan_here(scans: Sequence[Scan], *, parallelism: int) -> list[Scan]:
     """As `plan_batches`, for threads: the more columns there are for each, the fewer batches."""
     batches = []
-    are_few = _are_few_files(scans, parallelism)
-    for scan in scans:
+    for scan, is_divided in zip(scans, _are_divided(scans, parallelism), strict=True):
         needed = -(-_COLUMNS_PER_THREAD * parallelism // max(1, len(scan.kinds)))
-        is_divided = are_few and _is_divisible(scan)
         batches += plan_batches([scan], parallelism=min(parallelism, needed) if is_divided else parallelism)
     return batches
 
@@ -109,9 +107,8 @@ class _Piece(NamedTuple):
 
 def _pieces(batches: Sequence[Scan], threads: int) -> Iterator[_Piece]:
     size = -(-sum(len(batch.kinds) for batch in batches) // (_MOST_PIECES * threads))
-    are_few = _are_few_files(batches, threads)
-    for number, batch in enumerate(batches):
-        if not (are_few and _is_divisible(batch)):
+    for number, (batch, is_divided) in enumerate(zip(batches, _are_divided(batches, threads), strict=True)):
+        if not is_divided:
             yield _Piece(number, batch, is_divided=False)
             continue
         # What may take longest comes first, so that no thread waits for it in the end.
@@ -121,8 +118,10 @@ def _pieces(batches: Sequence[Scan], threads: int) -> Iterator[_Piece]:
             yield _Piece(number, dataclasses.replace(batch, kinds=kinds), is_divided=True)
 
 
-def _are_few_files(scans: Iterable[Scan], threads: int) -> bool:
-    return threads * len({counted(work)[0] for scan in scans for work in scan.tasks}) <= _MOST_OPEN
+def _are_divided(scans: Sequence[Scan], threads: int) -> list[bool]:
+    """Whether each of the scans is divided by columns."""
+    files = {counted(work)[0] for scan in scans for work in scan.tasks}
+    return [threads * len(files) <= _MOST_OPEN and _is_divisible(scan) for scan in scans]
 
 
 def _is_divisible(scan: Scan) -> bool:

@@ -34,11 +34,11 @@ from puffin.kernels.pages import (
     SIZE,
     STORED_SIZE,
     TYPE,
+    Bytes,
+    Int64s,
 )
 
-Bytes = npt.NDArray[np.uint8]
 WordsAt = npt.NDArray[np.uint64]
-Int64s = npt.NDArray[np.int64]
 
 SLACK = 8
 
@@ -82,6 +82,7 @@ def _repeat(out_at: WordsAt, to: Any, offset: Any, length: Any) -> None:
 @inlined
 def _stated_size(data: Bytes, at: Any, end: Any) -> tuple[Any, Any]:
     """The size in front of raw Snappy, seven bits in a byte, and where it ends, or `_BROKEN`."""
+    # The signed numbers of `puffin.kernels.pages` would make the loop over the elements take half as long again.
     size, shift, byte = _ZERO, _ZERO, _GOES_ON
     while byte >= _GOES_ON:
         if at >= end or shift > _LONGEST_SIZE:

@@ -27,10 +27,9 @@ _RLE = 3
 _ABSENT = -1  # no field of a page is negative
 
 # The columns of the table of pages, and of the fields that a header may have, by the struct that they are in.
-TYPE, ENCODING, NUM_VALUES, NUM_NULLS, LEVELS_ENCODING, LEVELS_SIZE, OFFSET, STORED_SIZE, SIZE, IS_COMPRESSED = range(
-    10
-)
-PAGE_FIELDS = 10
+TYPE, ENCODING, NUM_VALUES, NUM_NULLS, LEVELS_ENCODING, LEVELS_SIZE, OFFSET, STORED_SIZE, SIZE = range(9)
+IS_COMPRESSED, CHUNK = 9, 10  # the chunk, of several, is the caller's to fill in
+PAGE_FIELDS = 11
 _FIELDS_OF_STRUCT = 8
 _IN_V1, _IN_DICTIONARY, _IN_V2, _IN_OTHERS = 8, 16, 24, 32
 _HEADER_FIELDS = 40

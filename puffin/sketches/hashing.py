@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from puffin.kernels import kernels_ready
-from puffin.values.serialized import SLICE_ROWS, ByteStrings, SerializedValues, WordArray, Words
+from puffin.values.serialized import SLICE_ROWS, ByteStrings, SerializedValues, WordArray, Words, words_at
 from puffin.values.single_value import single_values
 
 _Integers: TypeAlias = npt.NDArray[np.int64]
@@ -86,7 +86,7 @@ def _hash_words_compiled(values: Words) -> WordArray:
 def _hash_byte_strings_compiled(strings: ByteStrings) -> WordArray:
     from puffin.kernels.murmur import hash_strings
 
-    return hash_strings(strings.data, _words_at(strings.data), strings.offsets)
+    return hash_strings(strings.data, words_at(strings.data), strings.offsets)
 
 
 # --- words --------------------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def _hash_slice(data: npt.NDArray[np.uint8], starts: _Integers, lengths: _Intege
     begin, end = int(starts[0]), int(starts[-1] + lengths[-1])
     padded = np.empty(end - begin + _BLOCK, np.uint8)  # the masks clear what the last strings load beyond the end
     padded[: end - begin] = data[begin:end]
-    words_at = _words_at(padded)
+    words = words_at(padded)
 
     blocks = lengths >> 4
     longest_first = np.argsort(-blocks) if blocks.min() != blocks.max() else None
@@ -193,13 +193,13 @@ def _hash_slice(data: npt.NDArray[np.uint8], starts: _Integers, lengths: _Intege
     positions = starts - begin
     h1 = np.full(len(starts), SEED, np.uint64)
     h2 = np.full(len(starts), SEED, np.uint64)
-    _absorb_blocks(h1, h2, words_at, positions, blocks)
+    _absorb_blocks(h1, h2, words, positions, blocks)
 
     tails = positions + (blocks << 4)
     tail_lengths = lengths & 15
-    low = words_at[tails] & _KEEP[np.minimum(tail_lengths, 8)]
+    low = words[tails] & _KEEP[np.minimum(tail_lengths, 8)]
     is_long_tail = int(tail_lengths.max()) > 8
-    high = words_at[tails + 8] & _KEEP[np.maximum(tail_lengths - 8, 0)] if is_long_tail else None
+    high = words[tails + 8] & _KEEP[np.maximum(tail_lengths - 8, 0)] if is_long_tail else None
     _absorb_tail(h1, h2, low, high)
     hashes = _finish(h1, h2, lengths.view(np.uint64))
     if longest_first is None:
@@ -209,24 +209,19 @@ def _hash_slice(data: npt.NDArray[np.uint8], starts: _Integers, lengths: _Intege
     return in_order
 
 
-def _words_at(data: npt.NDArray[np.uint8]) -> WordArray:
-    """A little-endian word at every byte offset that has eight bytes; gathering from it is an unaligned load."""
-    return np.ndarray((max(0, len(data) - 7),), np.uint64, data, strides=(1,))
-
-
-def _absorb_blocks(h1: WordArray, h2: WordArray, words_at: WordArray, positions: _Integers, blocks: _Integers) -> None:
+def _absorb_blocks(h1: WordArray, h2: WordArray, words: WordArray, positions: _Integers, blocks: _Integers) -> None:
     """Advance the two states row by row together until few rows are left; ``blocks`` descends."""
     fewest_first = blocks[::-1]
     done = 0
     while (rows := len(blocks) - int(np.searchsorted(fewest_first, done, "right"))) > _FEW_ROWS:
         here = positions[:rows] + done * _BLOCK
-        _absorb_block(h1[:rows], h2[:rows], words_at[here], words_at[here + 8])
+        _absorb_block(h1[:rows], h2[:rows], words[here], words[here + 8])
         done += 1
     for row in range(rows):
         begin, end = int(positions[row]) + done * _BLOCK, int(positions[row] + blocks[row] * _BLOCK)
         for start in range(begin, end, _RUN_BLOCKS * _BLOCK):
             stop = min(start + _RUN_BLOCKS * _BLOCK, end)
-            low, high = words_at[start:stop:_BLOCK], words_at[start + 8 : stop + 8 : _BLOCK]
+            low, high = words[start:stop:_BLOCK], words[start + 8 : stop + 8 : _BLOCK]
             h1[row], h2[row] = _absorb_run(int(h1[row]), int(h2[row]), low, high)
 
 

@@ -7,7 +7,7 @@ Short values are words, which the hash takes directly. All others are bytes and 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -54,3 +54,8 @@ class ByteStrings:
 
 
 SerializedValues: TypeAlias = Words | ByteStrings
+
+
+def words_at(data: Any) -> WordArray:
+    """A little-endian word at every byte of a buffer that has seven more after it; gathering is an unaligned load."""
+    return np.ndarray((max(0, len(data) - 7),), np.uint64, data, strides=(1,))

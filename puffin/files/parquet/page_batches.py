@@ -26,6 +26,7 @@ from puffin.files.parquet.parquet_footer import (
     DICTIONARY_PAGE,
     ColumnChunk,
 )
+from puffin.values.serialized import words_at
 
 Spans: TypeAlias = npt.NDArray[np.int64]
 """A row for each page: where its values begin, where it ends, their number, and two numbers for finding them."""
@@ -44,14 +45,12 @@ _SPAN_FIELDS = 5
 _MAX_DELTAS = 1 << 24  # in a page: those of no bits take no bytes, so that its size does not limit them
 _DELTAS = frozenset((DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY))
 
-_CHUNK = 10  # the column of a table of pages, behind those that the kernel fills in, with the place of their chunk
-
 
 class _Pages(NamedTuple):
     """Pages in the bytes of a part of a file, or of several chunks one after the other."""
 
     data: bytes
-    table: Spans  # a row for each page, with the fields of `puffin.kernels.pages` and its chunk
+    table: Spans  # a row for each page, with the fields of `puffin.kernels.pages`
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,26 +109,26 @@ def page_batches(
 
 
 def _joined(parts: Sequence[_Pages]) -> _Pages:
-    from puffin.kernels.pages import OFFSET
+    from puffin.kernels.pages import OFFSET, PAGE_FIELDS
 
     at = 0
     for data, table in parts:
         table[:, OFFSET] += at
         at += len(data)
-    tables = [pages.table for pages in parts] or [np.empty((0, _CHUNK + 1), np.int64)]
+    tables = [pages.table for pages in parts] or [np.empty((0, PAGE_FIELDS), np.int64)]
     return _Pages(b"".join(pages.data for pages in parts), np.concatenate(tables))
 
 
 def _parts(source: pa.NativeFile, chunk: ColumnChunk, place: int, encodings: frozenset[int]) -> Iterator[_Pages]:
     """The pages of a chunk, those in one part of the file after the other."""
-    from puffin.kernels.pages import find_pages
+    from puffin.kernels.pages import CHUNK, PAGE_FIELDS, find_pages
 
     at = chunk.data_page_offset - chunk.dictionary_page_size
     end = min(at + chunk.total_compressed_size, source.size())
     size, most = _PART_BYTES, MAX_PAGE_BYTES
     state = np.array((0, chunk.num_values))
-    table = np.empty((_PAGES_AT_ONCE, _CHUNK + 1), np.int64)
-    table[:, _CHUNK] = place
+    table = np.empty((_PAGES_AT_ONCE, PAGE_FIELDS), np.int64)
+    table[:, CHUNK] = place
     is_first = True
     while state[1] > 0:
         data = source.read_at(max(0, min(size, end - at)), at)
@@ -163,7 +162,7 @@ def _check(table: Spans, chunk: ColumnChunk, encodings: frozenset[int], most: in
 
 
 def _batches(pages: _Pages, chunks: Sequence[ColumnChunk]) -> Iterator[PageBatch]:
-    from puffin.kernels.pages import ENCODING, TYPE, alike_until
+    from puffin.kernels.pages import CHUNK, ENCODING, TYPE, alike_until
 
     first = 0
     while first < len(pages.table):
@@ -173,7 +172,7 @@ def _batches(pages: _Pages, chunks: Sequence[ColumnChunk]) -> Iterator[PageBatch
         stop = alike_until(pages.table, first, *limits)
         table = pages.table[first:stop]
         content, spans = _unpacked(_Pages(pages.data, table), chunks, _PADDING if has_indices else 0)
-        batch = PageBatch(kind == DICTIONARY_PAGE, encoding, content, spans, table[:, _CHUNK])
+        batch = PageBatch(kind == DICTIONARY_PAGE, encoding, content, spans, table[:, CHUNK])
         if not batch.is_dictionary:
             _find_values(batch, chunks[0])
         yield batch
@@ -194,9 +193,8 @@ def _unpacked(pages: _Pages, chunks: Sequence[ColumnChunk], padding: int) -> tup
     spans = np.empty((len(table), _SPAN_FIELDS), np.int64)
     # Arrow's memory pool keeps what is freed; memory that is new each time may take longer than to decompress.
     out = pa.allocate_buffer(size + SLACK)
-    words_at = (np.ndarray((max(0, len(each) - 7),), np.uint64, each, strides=(1,)) for each in (data, out))
     stored = np.frombuffer(data, np.uint8)
-    if unpack_pages(stored, next(words_at), table, is_snappy, next(words_at), spans) != size:
+    if unpack_pages(stored, words_at(data), table, is_snappy, words_at(out), spans) != size:
         raise ValueError(f"expected pages of {size} bytes, all together")
     return memoryview(out).cast("B")[: size + padding], spans
 

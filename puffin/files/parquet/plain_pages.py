@@ -35,6 +35,7 @@ from puffin.files.parquet.parquet_footer import (
 )
 from puffin.files.parquet.plain_values import SAME_IN_MEMORY, decimals_of
 from puffin.files.parquet.thrift import read_struct
+from puffin.values.serialized import words_at
 
 PageDecoder: TypeAlias = Callable[[PageBatch], Iterator[pa.Array]]
 """Decodes the values of pages, without nulls, in arrays of bounded length; ValueError if a page is too short."""
@@ -162,7 +163,6 @@ def _strings(pages: PageBatch, arrow_type: pa.DataType) -> Iterator[pa.Array]:
 
     _check_room(pages, _LENGTH_SIZE)
     data = pages.bytes
-    words_at = np.ndarray((max(0, len(data) - 7),), np.uint64, data, strides=(1,))
     spans, left, longest = pages.spans.copy(), pages.count, 0
     if left == 0:
         yield pa.array([], arrow_type)
@@ -170,8 +170,7 @@ def _strings(pages: PageBatch, arrow_type: pa.DataType) -> Iterator[pa.Array]:
         offsets = np.empty(min(left, BATCH_VALUES) + 1, np.int64)
         # Arrow's memory pool keeps what is freed; memory that is new each time takes longer than the strings do.
         out = pa.allocate_buffer(min(len(data), max(_PIECE_BYTES, longest)) + 8)
-        out_at = np.ndarray((out.size - 7,), np.uint64, out, strides=(1,))
-        found = copy_strings(data, words_at, spans, offsets, out_at)
+        found = copy_strings(data, words_at(data), spans, offsets, words_at(out))
         if found < 0:
             raise ValueError(f"expected {left} more strings in pages, found fewer")
         longest = 0 if found else len(data)
