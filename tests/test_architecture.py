@@ -74,6 +74,7 @@ SDK_HOMES = {
         "puffin.iceberg.sdk",
         "puffin.iceberg.filters",
         "puffin.iceberg.filter_literals",
+        "puffin.iceberg.filter_projection",
         "puffin.iceberg.planned_scan",
     },
     "sqlalchemy": {"puffin.iceberg.catalogs.sql"},

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from puffin.estimates.value_set import EVERYTHING, Span, compared, span_of_prefix
-from puffin.values.transforms import parsed_transform, result_type
+from puffin.values.transforms import overflowing, parsed_transform, result_type
 
 _DAY_UNITS = {"date": 1, "timestamp": 86_400 * 10**6, "timestamp_ns": 86_400 * 10**9}
 
@@ -70,8 +70,7 @@ def _truncated(found: Any, width: int) -> Span | None:
     if isinstance(found, bytes):
         # Widths are in characters, of which each is a byte at least.
         return ((0, found, 0), (0, found, 1)) if len(found) < width else span_of_prefix(found)
-    # Java's integers overflow to the largest ones below the least.
-    if any(most - width < found < most for most in (1 << 31, 1 << 63)):
+    if overflowing(found, width):
         return None
     return (0, found, 0), (0, found + width - 1, 1)
 

@@ -10,25 +10,25 @@ import contextlib
 import decimal
 import functools
 import itertools
-import operator
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from puffin.errors import UsageError
 from puffin.iceberg.expression_json import DEEPEST
 from puffin.iceberg.filter_errors import error_about
 from puffin.iceberg.filter_literals import is_beyond_floats, to_column, values_of, with_doubles, without_beyond
+from puffin.iceberg.filter_projection import OPERATORS, Projection, operator_of
 from puffin.iceberg.simple_binding import bound_test, simple_fields
 from puffin.iceberg.simple_filter import Simple, SimpleTest, SimpleTests, read_filter
 from puffin.tables.expression import Constant, Expression, Op, PartitionTest, Predicate, combined
 from puffin.tables.schema import fields_of
 from puffin.values.json_values import to_json
-from puffin.values.transforms import calendar_value
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
+
 
 _QUOTED = re.compile(
     r"""  "[^"]*"  |  (?<![A-Za-z0-9_$])(?P<like>like)\s*'(?:[^'\\]|''|\\.)*'  |  '(?:[^'\\]|''|\\.)*'  """,
@@ -52,8 +52,8 @@ def partition_tests(
         bound_to, parsed = _optional_schema(schema), _without_not(parse(where))
         for test in _tests(parsed):
             bind(bound_to, to_column(test, bound_to), case_sensitive=True)
-        expression = to_column(without_beyond(parsed, bound_to), bound_to)
-        return {spec_id: _Projection(bound_to, spec).test_of(expression) for spec_id, spec in specs.items()}
+        bound = bind(bound_to, to_column(without_beyond(parsed, bound_to), bound_to), case_sensitive=True)
+        return {spec_id: Projection(bound_to, spec).test_of(bound) for spec_id, spec in specs.items()}
     except Exception as exc:  # of pyparsing, or any error about a literal's type
         raise error_about(where, exc, schema) from exc
 
@@ -94,7 +94,7 @@ class Binder:
 
     def __init__(self, schema: Mapping[str, Any], specs: Mapping[int, Sequence[Mapping[str, Any]]]) -> None:
         self._schema = _optional_schema(schema)
-        self._projections = {spec_id: _Projection(self._schema, spec) for spec_id, spec in specs.items() if spec}
+        self._projections = {spec_id: Projection(self._schema, spec) for spec_id, spec in specs.items() if spec}
 
     def bind(self, expression: Any) -> Expression:
         """The expression on field ids, with a test of the partitions of each spec for each predicate."""
@@ -117,11 +117,11 @@ class Binder:
             return Constant(name == "AlwaysTrue")
         field = bound.term.ref().field
         return Predicate(
-            _OPERATORS[name.removeprefix("Bound")],
+            operator_of(bound),
             field.field_id,
             expression.term.name,
             tuple(_json_literal(str(field.field_type), value) for value in sorted(values_of(bound))),
-            {} if is_beyond else {spec: each.test_of(expression) for spec, each in self._projections.items()},
+            {} if is_beyond else {spec: each.test_of(bound) for spec, each in self._projections.items()},
         )
 
 
@@ -189,87 +189,6 @@ def _grammar() -> Any:
     return boolean_expression.copy().parse_with_tabs()
 
 
-class _Projection:
-    """Projects row filters onto the partitions of a spec."""
-
-    def __init__(self, schema: Schema, spec: Iterable[Mapping[str, Any]]) -> None:
-        from pyiceberg.expressions.visitors import inclusive_projection
-        from pyiceberg.partitioning import PartitionField, PartitionSpec
-        from pyiceberg.types import NestedField
-
-        of_one_column = (field for field in spec if len(field.get("source-ids", ())) <= 1)
-        known = PartitionSpec(*(PartitionField(**f) for f in of_one_column if f["source-id"] in schema.field_ids))
-        self._schema, self._spec = schema, known
-        self._project: Callable[[Any], Any] = lambda expression: inclusive_projection(schema, known)(expression)
-        self._fields = [
-            NestedField(f.field_id, f.name, f.transform.result_type(schema.find_type(f.source_id)), required=False)
-            for f in known.fields
-        ]
-
-    def test_of(self, expression: Any) -> PartitionTest:
-        from pyiceberg.expressions.visitors import bind, expression_evaluator, extract_field_ids
-        from pyiceberg.schema import Schema
-        from pyiceberg.typedef import Record
-
-        try:
-            projected = self._project(expression)
-        except OverflowError:  # over the last or before the first date of Python
-            return self._test_of_dates(expression)
-        wanted = extract_field_ids(bind(Schema(*self._fields), projected, case_sensitive=True))
-        looked_at = [field for field in self._fields if field.field_id in wanted]
-        # A predicate that pyiceberg finds to be true or false needs its field in the schema even so.
-        others = [field for field in self._fields if field.field_id not in wanted]
-        evaluate = expression_evaluator(Schema(*looked_at, *others), projected, case_sensitive=True)
-        return PartitionTest(
-            tuple(field.field_id for field in looked_at),
-            lambda values: evaluate(Record(*values, *(None for _ in others))),
-        )
-
-    def _test_of_dates(self, expression: Any) -> PartitionTest:
-        """What `test_of` returns, of a test of one column, for dates of any year."""
-        from pyiceberg.expressions import And, Or
-        from pyiceberg.expressions.visitors import bind
-
-        if isinstance(expression, And | Or):
-            return PartitionTest((), lambda _: True)
-        bound: Any = bind(self._schema, expression, case_sensitive=True)
-        column = bound.term.ref().field
-        step, compare = _INCLUSIVE[_OPERATORS[type(bound).__name__.removeprefix("Bound")]]
-        dates = [value + step for value in values_of(bound)]
-        ends: dict[int, list[int]] = {}
-        for field in self._spec.fields_by_source_id(column.field_id):
-            found = [_partition_of_date(str(field.transform), str(column.field_type), date) for date in dates]
-            known = [each for each in found if each is not None]
-            if len(known) == len(dates):
-                ends[field.field_id] = known
-        return PartitionTest(
-            tuple(ends),
-            lambda values: all(
-                value is not None and any(compare(value, each) for each in found)
-                for value, found in zip(values, ends.values(), strict=True)
-            ),
-        )
-
-
-_INCLUSIVE: dict[Op, tuple[int, Callable[[int, int], bool]]] = {
-    Op.EQ: (0, operator.eq),
-    Op.IN: (0, operator.eq),
-    Op.LT: (-1, operator.le),
-    Op.LT_EQ: (0, operator.le),
-    Op.GT: (1, operator.ge),
-    Op.GT_EQ: (0, operator.ge),
-}
-"""The last date that passes, from the one of the filter, and how partitions compare with that of this date."""
-
-
-def _partition_of_date(transform: str, type_: str, date: int) -> int | None:
-    """The value of a partition field for a date; None if it is not known."""
-    try:
-        return date if transform == "identity" else calendar_value(transform, type_, date)
-    except OverflowError:
-        return None
-
-
 def _optional_schema(schema: Mapping[str, Any]) -> Schema:
     """The schema with every field nullable, and without types that pyiceberg does not know."""
     from pyiceberg.schema import Schema
@@ -296,20 +215,4 @@ def _json_literal(type_: str, value: Any) -> Any:
     return to_json(type_, value)
 
 
-_OPERATORS = {
-    "LessThan": Op.LT,
-    "LessThanOrEqual": Op.LT_EQ,
-    "GreaterThan": Op.GT,
-    "GreaterThanOrEqual": Op.GT_EQ,
-    "EqualTo": Op.EQ,
-    "NotEqualTo": Op.NOT_EQ,
-    "In": Op.IN,
-    "NotIn": Op.NOT_IN,
-    "IsNull": Op.IS_NULL,
-    "NotNull": Op.NOT_NULL,
-    "IsNaN": Op.IS_NAN,
-    "NotNaN": Op.NOT_NAN,
-    "StartsWith": Op.STARTS_WITH,
-    "NotStartsWith": Op.NOT_STARTS_WITH,
-}
-_PREDICATES = {op: name for name, op in _OPERATORS.items()}
+_PREDICATES = {op: name for name, op in OPERATORS.items()}

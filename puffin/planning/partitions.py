@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -12,17 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from puffin.planning.flags import Flags
-from puffin.tables.expression import Op, Predicate
+from puffin.tables.expression import Predicate
 from puffin.tables.scan_task import FileScanTask
 from puffin.tables.state import TableState
-from puffin.values.column_bounds import comparable
 from puffin.values.partition_tuples import tuple_types, value_from_json
 
 _Places: TypeAlias = "npt.NDArray[np.int64]"
 _Kinds: TypeAlias = "tuple[_Places, _Places, Sequence[Mapping[str, Any]]]"
 """The places of some tuples in the list of all, the number of the kind of each, and the values of each kind."""
-
-_TRUNCATE = re.compile(r"truncate\[(\d+)\]")
 
 
 class FilePartitions:
@@ -37,12 +32,6 @@ class FilePartitions:
         specs = state.partition_specs
         self.names = {str(field["field-id"]): str(field["name"]) for spec in specs.values() for field in spec}
         self._types = {spec_id: tuple_types(spec, state.source_types) for spec_id, spec in specs.items()}
-        self._widths: dict[tuple[int, int], list[tuple[str, int]]] = {}
-        for spec_id, field in ((spec_id, field) for spec_id, spec in specs.items() for field in spec):
-            match = _TRUNCATE.fullmatch(str(field["transform"]))
-            if match and state.source_types.get(field["source-id"]) in ("int", "long"):
-                of_source = self._widths.setdefault((spec_id, field["source-id"]), [])
-                of_source.append((str(field["field-id"]), int(match[1])))
         self._tuples: list[tuple[int, Mapping[str, Any]]] = []
         self._of_files = np.empty(len(tasks), np.int64)
         self._known_kinds: dict[tuple[int, frozenset[str]], _Kinds] = {}
@@ -58,9 +47,7 @@ class FilePartitions:
         """For each file whether its partition may have rows that pass."""
         passes = np.ones(len(self._tuples), np.bool_)
         for spec_id, test in predicate.partitions.items():
-            truncated = self._widths.get((spec_id, predicate.field_id), ())
-            looked_at = {str(field_id) for field_id in test.field_ids} | {key for key, _ in truncated}
-            places, alike, kinds = self._kinds(spec_id, frozenset(looked_at))
+            places, alike, kinds = self._kinds(spec_id, frozenset(map(str, test.field_ids)))
             if len(places):
                 passes[places] = np.array([self._passes(predicate, spec_id, each) for each in kinds], np.bool_)[alike]
         return passes[self._of_files]
@@ -85,34 +72,4 @@ class FilePartitions:
         if any(str(field_id) not in partition for field_id in test.field_ids):
             return True
         types = self._types[spec_id]
-        truncated = self._widths.get((spec_id, predicate.field_id), ())
-        # A null stays one, so tests of null hold for every number.
-        if predicate.op not in (Op.IS_NULL, Op.NOT_NULL) and any(
-            _may_have_overflowed(partition.get(key), width) for key, width in truncated
-        ):
-            return True
-        values = {f: value_from_json(types[f], partition[str(f)]) for f in test.field_ids}
-        is_ambiguous = any(_is_ambiguous(predicate, value, types[f]) for f, value in values.items())
-        return is_ambiguous or test.holds(list(values.values()))
-
-
-def _may_have_overflowed(value: int | None, width: int) -> bool:
-    """Whether a truncated integer may come from one of the least: Java's integers overflow to the largest ones."""
-    return value is not None and any(most - width < value < most for most in (1 << 31, 1 << 63))
-
-
-def _is_ambiguous(predicate: Predicate, value: Any, type_: str) -> bool:
-    """Whether readings of a predicate may disagree on a partition value."""
-    if type_ == "uuid" and value is not None:  # some compare bytes, others two signed numbers
-        return predicate.op in (Op.LT, Op.LT_EQ, Op.GT, Op.GT_EQ)
-    if not isinstance(value, float):
-        return False
-    if math.isnan(value):
-        return predicate.op in (Op.GT, Op.GT_EQ)  # in SQL, NaN is the largest number
-    if value == 0:  # Iceberg tells -0.0 from 0.0
-        return any(each == 0 and math.copysign(1, each) != math.copysign(1, value) for each in predicate.values)
-    # An engine may round a literal to the column's type, or compare the values as doubles.
-    return type_ == "float" and any(
-        comparable(type_, each) == np.float32(value) and not each == value == float(np.float32(value))
-        for each in predicate.values
-    )
+        return test.holds([value_from_json(types[f], partition[str(f)]) for f in test.field_ids])

@@ -67,6 +67,15 @@ def partition_value(type_: str, physical: Any) -> Any:
     return to_decimal(int.from_bytes(physical, "big", signed=True), ValueType.parse(type_).scale)
 
 
+def overflowing(truncated: int, width: int) -> list[range]:
+    """The least integers that ``truncate`` may have made this one of: below them, Java's overflow to the largest."""
+    return [
+        range(max(-most, truncated - 2 * most), truncated - 2 * most + width)
+        for most in (1 << 31, 1 << 63)
+        if most - width < truncated < most
+    ]
+
+
 def calendar_value(transform: str, source_type: str, physical: int) -> int | None:
     """
     The year, month, day or hour of a date or a timestamp, as the partition field has it; None for other transforms.

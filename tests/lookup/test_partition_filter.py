@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import uuid
 from decimal import Decimal
 
 import pytest
@@ -214,6 +215,35 @@ def test_infinite_partition_is_beyond_every_number_of_a_float(make_filter):
     """pyiceberg takes infinity for a number that no float reaches."""
     for where in ("f > '1e39'", "f = 'Infinity'", "not (f <= '1e39' or i = 1)"):
         assert make_filter([field("f", "identity")], where=where)(partition_key(0, {"1000": math.inf})), where
+
+
+@pytest.mark.parametrize(
+    ("column", "transform", "value", "where", "expected"),
+    [
+        ("i", "truncate[13]", 2147483646, "i = -2147483648", True),  # Java's integers overflow
+        ("i", "truncate[13]", 2147483646, "i < 0 and s = 'a'", True),
+        ("i", "truncate[13]", 2147483646, "i is null", False),
+        ("d", "identity", math.nan, "d > 5", True),  # in SQL, NaN is the largest number
+        ("d", "identity", math.nan, "d < 5", False),
+        ("d", "identity", -0.0, "d < 0.0", True),  # in Iceberg, -0.0 is less
+        ("d", "identity", 0.0, "d < 0.0", False),
+        ("u", "identity", str(uuid.UUID(int=(1 << 128) - 1)), f"u < '{uuid.UUID(int=0)}'", True),
+        ("u", "identity", str(uuid.UUID(int=1)), f"u = '{uuid.UUID(int=0)}'", False),
+    ],
+)
+def test_partition_is_selected_by_any_reading_of_a_filter(make_filter, column, transform, value, where, expected):
+    is_meant = make_filter([field("p", transform, column=column)], where=where)
+    assert is_meant(partition_key(0, {"1000": value})) is expected
+
+
+@pytest.mark.parametrize(("joined", "expected"), [("and", [True, False, False]), ("or", [True, True, True])])
+def test_date_beyond_the_calendar_leaves_the_other_tests_as_they_are(make_filter, joined, expected):
+    """pyiceberg's calendar ends with the year 9999."""
+    spec = [field("day", "year"), field("i", "identity", 1001)]
+    is_meant = make_filter(spec, where=f"day > '9999-12-31' {joined} i = 5")
+    keys = [partition_key(0, {"1000": year, "1001": i}) for year, i in ((8030, 5), (8030, 6), (50, 5))]
+    assert [*map(is_meant, keys)] == expected
+    assert not is_meant(partition_key(0, {"1000": 50, "1001": 6}))
 
 
 EPOCH = datetime.datetime(1970, 1, 1)

@@ -15,6 +15,7 @@ from puffin.iceberg.expression_json import FilterJson
 from puffin.planning.plan import Planner
 from tests.bound import bound
 from tests.hand_made_table import HandMadeTable
+from tests.planning.transformed import transformed
 
 MakeTable = Callable[..., HandMadeTable]
 TENTH = struct.unpack("<f", struct.pack("<f", 0.1))[0]  # above 0.1
@@ -223,6 +224,26 @@ def test_least_integers_are_in_the_partition_that_java_overflows_to(make_table: 
     assert kept(planner, "c < -5")
     nulls_unknown = planner_of(table, partition=((1 << 63) - 3,))
     assert not kept(nulls_unknown, "c is null")
+
+
+LEAST = -(1 << 31)
+
+
+@pytest.mark.parametrize("beside", [(), ("identity",), ("truncate[1]",), ("bucket[4]",)])
+def test_truncated_integer_that_overflowed_stands_for_the_least_ones_alone(
+    make_table: MakeTable, beside: tuple[str, ...]
+) -> None:
+    """Another field of the same column excludes more."""
+    transforms = (*beside, "truncate[13]")
+    table = make_table([(1, "c", "int")], spec=[(1, each) for each in transforms])
+    planner = planner_of(table, partition=tuple(transformed(each, "int", LEAST) for each in transforms))
+    for where in (f"c = {LEAST}", f"c in (3, {LEAST})", f"c < {LEAST + 1}", f"c <= {LEAST}", f"c >= {LEAST}"):
+        assert kept(planner, where), where
+    for where in ("c = 5", "c in (3, 5)", f"c = {LEAST + 13}", f"c < {LEAST}", "c is null"):
+        assert not kept(planner, where), where
+    if beside != ("bucket[4]",):  # which puts several of them into one bucket
+        for where in (f"c = {LEAST + 1}", f"c in (3, {LEAST + 2})", f"c > {LEAST + 9}"):
+            assert kept(planner, where) is (not beside), where
 
 
 def test_filter_beyond_every_partition_is_answered(make_table: MakeTable) -> None:
