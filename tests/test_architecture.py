@@ -73,6 +73,7 @@ SDK_HOMES = {
     "pyiceberg": {
         "puffin.iceberg.sdk",
         "puffin.iceberg.filters",
+        "puffin.iceberg.filter_grammar",
         "puffin.iceberg.filter_literals",
         "puffin.iceberg.filter_projection",
         "puffin.iceberg.planned_scan",

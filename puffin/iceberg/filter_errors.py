@@ -11,8 +11,6 @@ from puffin.errors import ColumnNotFound, MissingDependencyError, PuffinError, U
 from puffin.tables.arguments import did_you_mean
 from puffin.tables.schema import fields_of
 
-_GRAMMAR = "expected tests such as a = 5, b in ('x', 'y'), c.d is not null or e like 'x%', joined by and, or and not"
-_MOST_SHOWN = 40  # characters
 _UNKNOWN_FIELD = re.compile(r"Could not find field with name (.*), case_sensitive=.*")
 _OTHER_TIME = re.compile(r"(Zone|Missing zone|Invalid timestamp with(?:out)?) .*?: (.*?)(?: \(must be ISO-8601\))?$")
 _OTHER_KIND = re.compile(r"Cannot convert (\w+)Literal into (.*)")
@@ -28,11 +26,7 @@ def error_about(where: str, exc: Exception, schema: Mapping[str, Any]) -> Puffin
     if (unknown := _UNKNOWN_FIELD.fullmatch(said)) is not None:
         hint = did_you_mean(unknown[1], (field.name for field in fields_of(schema)))
         return ColumnNotFound(f"filter {where!r}: no column {unknown[1]!r}{hint}")
-    if type(exc).__name__ == "ParseException":  # pyparsing lists its whole grammar
-        start = getattr(exc, "loc", 0)
-        found = repr(where[start : start + _MOST_SHOWN]) if start < len(where) else "its end"
-        said = f"{_GRAMMAR}; found {found} at character {start + 1}"
-    elif (kinds := _OTHER_KIND.fullmatch(said)) is not None:
+    if (kinds := _OTHER_KIND.fullmatch(said)) is not None:
         said = f"expected a literal of type {kinds[2]}, found a {kinds[1].lower()}"
     elif (time := _OTHER_TIME.match(said)) is not None:
         zone = "" if time[1] in ("Zone", "Invalid timestamp without") else "+00:00"

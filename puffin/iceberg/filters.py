@@ -1,5 +1,5 @@
 """
-Row filters by pyiceberg: its grammar, its binding to a schema, its projection onto partition specs.
+Row filters by pyiceberg: as it reads them, binds them to a schema, and projects them onto partition specs.
 
 What it makes of a filter is passed on as our own expression, so that nothing else depends on it.
 """
@@ -9,15 +9,12 @@ from __future__ import annotations
 import contextlib
 import decimal
 import functools
-import itertools
-import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from puffin.errors import UsageError
-from puffin.iceberg.expression_json import DEEPEST
 from puffin.iceberg.filter_errors import error_about
+from puffin.iceberg.filter_grammar import parse_by_grammar
 from puffin.iceberg.filter_literals import is_beyond_floats, to_column, values_of, with_doubles, without_beyond
 from puffin.iceberg.filter_projection import OPERATORS, Projection, operator_of
 from puffin.iceberg.simple_binding import bound_test, simple_fields
@@ -28,13 +25,6 @@ from puffin.values.json_values import to_json
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
-
-
-_QUOTED = re.compile(
-    r"""  "[^"]*"  |  (?<![A-Za-z0-9_$])(?P<like>like)\s*'(?:[^'\\]|''|\\.)*'  |  '(?:[^'\\]|''|\\.)*'  """,
-    re.IGNORECASE | re.DOTALL | re.VERBOSE,
-)
-_ESCAPED = re.compile(r"\\.", re.DOTALL)
 
 
 def partition_tests(
@@ -54,7 +44,7 @@ def partition_tests(
             bind(bound_to, to_column(test, bound_to), case_sensitive=True)
         bound = bind(bound_to, to_column(without_beyond(parsed, bound_to), bound_to), case_sensitive=True)
         return {spec_id: Projection(bound_to, spec).test_of(bound) for spec_id, spec in specs.items()}
-    except Exception as exc:  # of pyparsing, or any error about a literal's type
+    except Exception as exc:  # any error about a literal's type
         raise error_about(where, exc, schema) from exc
 
 
@@ -74,7 +64,7 @@ class FilterParser:
         try:
             simple = read_filter(where) if self._fields else None
             return self._binder.bind(_without_not(parse(where))) if simple is None else self._bound(simple)
-        except Exception as exc:  # of pyparsing, or any error about a literal's type
+        except Exception as exc:  # any error about a literal's type
             raise error_about(where, exc, self._schema) from exc
 
     @functools.cached_property
@@ -136,24 +126,9 @@ def unbound(op: Op, name: str, literals: Sequence[Any]) -> Any:
 
 
 def parse(where: str) -> Any:
-    """A row filter as pyiceberg has it; raises what pyparsing raises, UsageError if it is nested too deep."""
+    """A row filter as pyiceberg has it; UsageError if the grammar refuses it, or if it is nested too deep."""
     simple = read_filter(where)
-    if simple is not None:
-        return _of_simple(simple)
-    # The grammar takes time with the square of the depth.
-    steps = ((char == "(") - (char == ")") for char in _QUOTED.sub("", where))
-    if max(itertools.accumulate(steps), default=0) > DEEPEST:
-        raise UsageError(f"expected parentheses nested at most {DEEPEST} deep")
-    return _grammar().parse_string(_QUOTED.sub(_with_plain_underscores, where), parse_all=True)[0]
-
-
-def _with_plain_underscores(quoted: re.Match[str]) -> str:
-    """A text for the grammar, whose patterns have no other character for an underscore."""
-    return quoted[0] if quoted["like"] is None else _ESCAPED.sub(_plain_underscore, quoted[0])
-
-
-def _plain_underscore(escaped: re.Match[str]) -> str:
-    return "_" if escaped[0] == r"\_" else escaped[0]
+    return parse_by_grammar(where) if simple is None else _of_simple(simple)
 
 
 def _tests(expression: Any) -> Iterator[Any]:
@@ -179,14 +154,6 @@ def _without_not(expression: Any) -> Any:
     from pyiceberg.expressions.visitors import rewrite_not
 
     return rewrite_not(expression)
-
-
-@functools.cache
-def _grammar() -> Any:
-    from pyiceberg.expressions.parser import boolean_expression
-
-    # pyparsing would turn tabs into spaces, in the values too, and rows with a tab would be missed.
-    return boolean_expression.copy().parse_with_tabs()
 
 
 def _optional_schema(schema: Mapping[str, Any]) -> Schema:

@@ -244,6 +244,41 @@ def test_parentheses_are_nested_at_most_200_deep() -> None:
         filters.parse(nested("k = 1", 201))
 
 
+@pytest.mark.parametrize(
+    ("where", "found"),
+    [
+        ("", "its end at character 1"),
+        ("i = ", "its end at character 5"),
+        ("i ~ 1", "'~ 1' at character 3"),
+        ("i = 1 and", "its end at character 10"),
+        ("i = 1 and s = x", "'x' at character 15"),
+        ("i = 1\tand\ts ~ 2", "'~ 2' at character 13"),
+        ("i = 1 or not (s = 'x' and l >)", "')' at character 30"),
+        ("i = 1 and i in (1, 'x')", "\", 'x')\" at character 18"),
+        ("i in ()", "')' at character 7"),
+        ("i between 1", "its end at character 12"),
+        ("s is nul", "'nul' at character 6"),
+        ("s = 'x' and s = 'y", "its end at character 19"),
+        ("i = 1 s = 'x'", "\"s = 'x'\" at character 7"),
+        ("(i = 1", "its end at character 7"),
+        ("i = 1)", "')' at character 6"),
+        ("i = 1 and and l = 2", "'and l = 2' at character 11"),
+        ("s is null and is null", "'is null' at character 15"),
+        (r"s like '\_\_%' and i ~ 1", "'~ 1' at character 22"),
+        ("i = 1 and 2 = 2", "'2' at character 15"),
+        ("i = 1 and not not (s = 'x' or (i = 2)))", "')' at character 39"),
+        ("i = 1and l = 2", "'and l = 2' at character 6"),
+        ("i = 1\u00a0and s = 'x'", "\"\\xa0and s = 'x'\" at character 6"),
+        ("i = 1 and l ~ " + "1" * 60, f"'~ {'1' * 38}' at character 13"),
+    ],
+)
+def test_error_about_a_filter_says_where_it_is_wrong(where: str, found: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        filters.FilterParser(SCHEMA, {})(where)
+    assert str(raised.value).startswith(f"filter {where!r}: expected tests such as a = 5, b in ('x', 'y'), ")
+    assert str(raised.value).endswith(f"; found {found}")
+
+
 @pytest.mark.parametrize("where", ["S = 'x'", "not S = 'x'"])
 def test_error_about_an_unknown_column_names_one_that_is_alike(where: str) -> None:
     with pytest.raises(ColumnNotFound, match=r"no column 'S'; did you mean 's'\?$"):

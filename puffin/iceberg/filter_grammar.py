@@ -1,0 +1,92 @@
+"""Reads row filters by pyiceberg's grammar, and says where one departs from it."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from typing import Any, NamedTuple
+
+from puffin.errors import UsageError
+from puffin.iceberg.expression_json import DEEPEST
+
+_EXPECTED = "expected tests such as a = 5, b in ('x', 'y'), c.d is not null or e like 'x%', joined by and, or and not"
+_MOST_SHOWN = 40  # characters
+_QUOTED = re.compile(
+    r"""  "[^"]*"  |  (?<![A-Za-z0-9_$])(?P<like>like)\s*'(?:[^'\\]|''|\\.)*'  |  '(?:[^'\\]|''|\\.)*'  """,
+    re.IGNORECASE | re.DOTALL | re.VERBOSE,
+)
+_ESCAPED = re.compile(r"\\.", re.DOTALL)
+_SPACE, _NO_LETTER, _END = r"[ \t\n\r]*", "(?<![A-Za-z0-9_$])", "(?![A-Za-z0-9_$])"
+_OPENING = re.compile(rf"(?:{_SPACE}(?:\(|{_NO_LETTER}not{_END}))*{_SPACE}", re.IGNORECASE)
+_CLOSING = re.compile(rf"{_SPACE}\)")
+_JOIN = re.compile(rf"{_SPACE}{_NO_LETTER}(?:and|or){_END}", re.IGNORECASE)
+_NO_TEST = re.compile(rf"(?:and|or|is|in|like|between|null|nan){_END}", re.IGNORECASE)
+"""Words that the grammar takes for the name of a column where it expects one."""
+
+
+def parse_by_grammar(where: str) -> Any:
+    """A row filter as pyiceberg has it; UsageError if the grammar refuses it, or if it is nested too deep."""
+    # The grammar takes time with the square of the depth.
+    steps = ((char == "(") - (char == ")") for char in _QUOTED.sub("", where))
+    if max(itertools.accumulate(steps), default=0) > DEEPEST:
+        raise UsageError(f"expected parentheses nested at most {DEEPEST} deep")
+    grammar, text = _grammar(), _QUOTED.sub(_with_plain_underscores, where)
+    try:
+        return grammar.whole.parse_string(text, parse_all=True)[0]
+    except grammar.refusal as exc:  # pyparsing lists its whole grammar
+        fault = _fault(text)
+        found = repr(where[fault : fault + _MOST_SHOWN]) if fault < len(where) else "its end"
+        raise UsageError(f"{_EXPECTED}; found {found} at character {fault + 1}") from exc
+
+
+class _Grammar(NamedTuple):
+    """pyiceberg's, of a filter and of a single test, and the class of errors about texts that are none."""
+
+    whole: Any
+    test: Any
+    refusal: Any
+
+
+@functools.cache
+def _grammar() -> _Grammar:
+    from pyiceberg.expressions import parser
+
+    known: Any = parser
+    # pyparsing would turn tabs into spaces, in the values too, and rows with a tab would be missed.
+    whole, test = (each.copy().parse_with_tabs() for each in (known.boolean_expression, known.predicate))
+    return _Grammar(whole, test, known.ParseException)
+
+
+def _fault(text: str) -> int:
+    """Where a filter departs from the grammar; pyparsing tells only where a part begins that is wrong."""
+    grammar, place, depth = _grammar(), 0, 0
+    while True:
+        opening = _OPENING.match(text, place)
+        if opening is not None:
+            place, depth = opening.end(), depth + opening[0].count("(")
+        if _NO_TEST.match(text, place) is not None:
+            return place
+        try:
+            place = grammar.test.try_parse(text, place, do_actions=True)
+        except grammar.refusal as exc:
+            return _next_word(text, exc.loc)
+        while depth and (closing := _CLOSING.match(text, place)) is not None:
+            place, depth = closing.end(), depth - 1
+        join = _JOIN.match(text, place)
+        if join is None:
+            return _next_word(text, place)
+        place = join.end()
+
+
+def _next_word(text: str, place: int) -> int:
+    return len(text) - len(text[place:].lstrip(" \t\n\r"))
+
+
+def _with_plain_underscores(quoted: re.Match[str]) -> str:
+    """A text for the grammar, whose patterns have no other character for an underscore; it stays as long as it was."""
+    return quoted[0] if quoted["like"] is None else _ESCAPED.sub(_plain_underscore, quoted[0]).ljust(len(quoted[0]))
+
+
+def _plain_underscore(escaped: re.Match[str]) -> str:
+    return "_" if escaped[0] == r"\_" else escaped[0]
