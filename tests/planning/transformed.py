@@ -39,6 +39,13 @@ def overflows(transform: str, type_: str, value: int) -> bool:
     return transform.startswith("truncate") and transformed(transform, type_, value) > value
 
 
+def may_have_overflowed(transform: str, truncated: Any) -> bool:
+    """Whether a partition value may be that of one of the least integers, which Java's overflow to."""
+    if not transform.startswith("truncate") or not isinstance(truncated, int):
+        return False
+    return any((1 << bits - 1) - int(transform[9:-1]) < truncated < 1 << bits - 1 for bits in WORD_BITS.values())
+
+
 @functools.cache
 def _transform(transform: str, type_: str) -> Any:
     from pyiceberg.transforms import parse_transform
