@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from decimal import Decimal
 from pathlib import Path
 
 from pyiceberg.table import StaticTable
@@ -17,7 +18,7 @@ from puffin.load import load_table
 from puffin.planning.file_plan import FilePlan
 from puffin.planning.plan import Planner
 from stats_jobs.index import IndexOptions, index
-from tests.planning.random_filters import FLOATS, matches
+from tests.planning.random_filters import FLOATS, Test, leaf_tests, matches
 from tests.planning.random_tables import KnownFile, RandomTable
 from tests.planning.transformed import may_have_overflowed
 
@@ -43,6 +44,11 @@ def may_be_of_least(made: RandomTable, known: KnownFile) -> bool:
     fields = made.table.document["partition-specs"][known.entry["spec_id"]]["fields"]
     values = zip(fields, known.entry["partition"], strict=True)
     return any(may_have_overflowed(field["transform"], value) for field, value in values)
+
+
+def is_between_integers(test: Test) -> bool:
+    """Whether a fraction is compared with integers; pyiceberg cuts it."""
+    return test.type in ("int", "long") and any(isinstance(value, Decimal) for value in test.values)
 
 
 def planned(plan: FilePlan) -> set[str]:
@@ -81,6 +87,8 @@ def test_plan_without_index_has_no_more_files_than_pyiceberg(tmp_path: Path) -> 
         overflowed = {str(known.entry["file_path"]) for known in made.files if may_be_of_least(made, known)}
         for _ in range(60):
             filter_ = filters.draw(made.source.randint(0, 2))
+            if any(map(is_between_integers, leaf_tests(filter_))):
+                continue
             found = planned(planner.plan(str(filter_), with_index=False))
             # pyiceberg compares null partitions with numbers, and refuses decimals of another scale.
             with contextlib.suppress(TypeError, ValueError):
