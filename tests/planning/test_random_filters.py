@@ -90,8 +90,8 @@ def test_plan_without_index_has_no_more_files_than_pyiceberg(tmp_path: Path) -> 
             if any(map(is_between_integers, leaf_tests(filter_))):
                 continue
             found = planned(planner.plan(str(filter_), with_index=False))
-            # pyiceberg compares null partitions with numbers, and refuses decimals of another scale.
-            with contextlib.suppress(TypeError, ValueError):
+            # pyiceberg compares null partitions with numbers, and refuses decimals of another scale and some dates.
+            with contextlib.suppress(TypeError, ValueError, OverflowError):
                 peers = {task.file.file_path for task in peer.scan(row_filter=str(filter_)).plan_files()}
                 must = {str(known.entry["file_path"]) for known in made.files if matches(filter_, known.rows)}
                 assert found <= peers | must | overflowed, f"seed {seed}: {filter_}"
