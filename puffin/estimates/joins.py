@@ -89,10 +89,15 @@ class JoinRows(NamedTuple):
         )
         return JoinRows(rows, left, right, self.method)
 
+    def plus(self, other: JoinRows) -> JoinRows:
+        """The same with other pairs of rows; a row that is in both semi-joins counts twice."""
+        rows, left, right = (one.plus(more) for one, more in zip(self[:3], other[:3], strict=True))
+        return JoinRows(rows, left, right, other.method)
+
     def after(self, left: RowChange, right: RowChange) -> JoinRows:
         """The same after rows came and went on both sides, nobody knows of which values."""
-        gone = _product(left.removed, right.most) + _product(right.removed, left.most)
-        came = _product(left.added, right.most + right.added) + _product(right.added, left.most)
+        gone = product(left.removed, right.most) + product(right.removed, left.most)
+        came = product(left.added, right.most + right.added) + product(right.added, left.most)
         return JoinRows(
             _changed(self.rows, left.growth * right.growth, gone, came),
             _after(self.left_semi, left, right),
@@ -189,6 +194,11 @@ def join_of_values(rows: Iterable[tuple[Interval, Interval]], is_complete: bool)
         joined = joined.plus(Interval(*(a * b for a, b in zip(left, right, strict=True))))
         left_semi, right_semi = left_semi.plus(_with_partner(left, right)), right_semi.plus(_with_partner(right, left))
     return JoinRows(joined, left_semi, right_semi, EXACT if is_complete else HEAVY_AND_SAMPLE)
+
+
+def product(one: float, other: float) -> float:
+    """Nothing times anything is nothing, even if that is unknown."""
+    return one * other if one and other else 0.0
 
 
 def _with_partner(rows: Interval, partners: Interval) -> Interval:
@@ -305,7 +315,7 @@ def _unknown(found: OneSided, others: tuple[float, float], of_rows: bool, other_
 def _after(found: Interval, side: RowChange, other: RowChange) -> Interval:
     """The rows of a semi-join; as many as a value has may get or lose their partner with one row of the other side."""
     gone, came = (
-        mine + _product(its, side.most) for mine, its in ((side.removed, other.removed), (side.added, other.added))
+        mine + product(its, side.most) for mine, its in ((side.removed, other.removed), (side.added, other.added))
     )
     return _changed(found, side.growth, gone, came)
 
@@ -313,11 +323,6 @@ def _after(found: Interval, side: RowChange, other: RowChange) -> Interval:
 def _changed(found: Interval, growth: float, gone: float, came: float) -> Interval:
     lower, upper = max(0.0, found.lower - gone), found.upper + came
     return Interval(found.rows * growth, lower, upper).within(lower, upper)
-
-
-def _product(one: float, other: float) -> float:
-    """Nothing times anything is nothing, even if that is unknown."""
-    return one * other if one and other else 0.0
 
 
 def _of_side(found: Interval, side: JoinSide, other: JoinSide, joined: Interval) -> Interval:

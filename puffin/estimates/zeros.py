@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from puffin.estimates.counted import Counted
+from puffin.estimates.interval import Interval
 from puffin.estimates.others import hashes_by
 from puffin.sketches.distribution import Distribution, bucket_of, places
 from puffin.sketches.row_counts import RowCounts
@@ -24,15 +25,22 @@ def zeros_of(type_: str) -> Hashes | None:
 
 def rarer_zero(type_: str, found: Distribution, counts: RowCounts | None) -> tuple[int, int]:
     """The fewest and the most rows of the one of both that has fewer."""
-    zeros = zeros_of(type_)
-    if zeros is None:
+    if zeros_of(type_) is None:
         return 0, 0
+    each = rows_of_zeros(type_, found, counts)
+    return int(min(zero.lower for zero in each)), int(min(zero.upper for zero in each))
+
+
+def rows_of_zeros(type_: str, found: Distribution, counts: RowCounts | None) -> tuple[Interval, Interval]:
+    """The rows of 0.0 and those of -0.0, of a type that has both."""
+    zeros = np.array(hashes_by(type_)(0.0), np.uint64)
     low, high = found.rows_of(zeros)
     if counts is not None:
         at, has = places(zeros, counts.hashes)
         low[has] = high[has] = counts.rows[at[has]].view(np.uint64)
         high[~has & (zeros < np.uint64(counts.theta))] = 0
-    return int(low.min()), int(high.min())
+    positive, negative = (Interval(float(a), float(a), float(b)) for a, b in zip(low, high, strict=True))
+    return positive, negative
 
 
 def as_one(side: Counted, zeros: Hashes | None) -> Counted:

@@ -1,4 +1,4 @@
-"""The rows of two sides of a join by the hashes of their values, or of tuples of these."""
+"""The rows of two sides of a join by the hashes of their values, or of tuples of these; and what these do not tell."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from puffin.estimates.column_rows import ColumnRows
 from puffin.estimates.counted import Counted, Numbers
+from puffin.estimates.interval import NOTHING, Interval
+from puffin.estimates.joins import JoinRows, RowChange
+from puffin.estimates.opposite_zeros import JoinedPair, Zeros, opposite_zeros
 from puffin.estimates.tuple_rows import tuples_with_null
+from puffin.estimates.zeros import rows_of_zeros, zeros_of
 from puffin.lookup.estimates import Estimator
 from puffin.sketches.distribution import first_of_each, places
 from puffin.sketches.row_tally import Hashes
@@ -58,6 +63,28 @@ def joined_tuples(left: OneSide, right: OneSide) -> JoinedTuples | None:
         for (estimator, _), each, of_side in zip(sides, (one, other), nulls, strict=True)
     )
     return JoinedTuples((one.without(hashes), other.without(hashes)), min(1.0, *left_over))
+
+
+def opposite_rows(left: OneSide, right: OneSide, changes: tuple[RowChange, RowChange]) -> JoinRows | None:
+    """The rows of a join of tuples that differ in the sign of a zero, as rows are now; None if there are none."""
+    pairs = []
+    for one, other in zip(left[1], right[1], strict=True):
+        columns = left[0].column(one.field_id), right[0].column(other.field_id)
+        values = max(column.facts.ndv.rows for column in columns)
+        pairs.append(JoinedPair(_zeros(columns[0]), _zeros(columns[1]), values))
+    one_most, other_most = (change.most + change.added for change in changes)
+    return opposite_zeros(pairs, (one_most, other_most))
+
+
+def _zeros(column: ColumnRows) -> Zeros:
+    facts = column.facts
+    if zeros_of(facts.type) is None:
+        return NOTHING, NOTHING
+    if facts.distribution is None:
+        of_one = column.as_now(Interval(0, 0, column.values.upper))
+        return of_one, of_one
+    positive, negative = rows_of_zeros(facts.type, facts.distribution, facts.counts)
+    return column.as_now(positive), column.as_now(negative)
 
 
 def _counted(estimator: Estimator, columns: Sequence[Column]) -> Counted | None:

@@ -35,7 +35,7 @@ from puffin.estimates.matches import OrderedMatches, matches_of
 from puffin.estimates.value_set import ValueSet
 from puffin.estimates.zeros import as_one, zeros_of
 from puffin.lookup.estimates import Estimator
-from puffin.lookup.joined_tuples import OneSide, counted_values, joined_tuples
+from puffin.lookup.joined_tuples import OneSide, counted_values, joined_tuples, opposite_rows
 from puffin.lookup.question import Question
 from puffin.lookup.sets import JoinEstimate, column_sketch, join_estimate
 from puffin.lookup.sets import JoinSide as JoinSideOf
@@ -240,9 +240,11 @@ class RowsOfJoins:
                 return None
             sides, nulls = tuples.sides, tuples.null_share
         found = join_rows(matches_of(*sides))
+        found = found if nulls == 0 else found.without_nulls(nulls)
         changes = _change(*self._left, sides[0]), _change(*self._right, sides[1])
+        opposite = None if self._is_of_one else opposite_rows(self._left, self._right, changes)
         has_changed = any(each.added or each.removed for each in changes)
-        return found if nulls == 0 else found.without_nulls(nulls), changes if has_changed else None
+        return found if opposite is None else found.plus(opposite), changes if has_changed else None
 
     @functools.cached_property
     def _ordered(self) -> OrderedMatches | None:
