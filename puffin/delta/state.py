@@ -157,6 +157,7 @@ def _versions(segment: LogSegment, statistics: Mapping[int, StatisticsEntry]) ->
             operation=None if commit is None else _operation(commit),
             added_records=added,
             deleted_records=deleted,
+            most_deleted_records=deleted,
         )
         if is_last:
             return

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -28,6 +29,7 @@ from puffin.lookup.table_rows import counted_rows, known_rows, rows_of_files
 from puffin.planning.plan import filter_parser
 from puffin.sketches.row_counts import RowCounts
 from puffin.statistics.ancestry import KnownSketch, known_sketches
+from puffin.statistics.answer import Freshness
 from puffin.statistics.joint import FoundJoint, joint_of
 from puffin.statistics.kinds import DISTRIBUTION, ROW_COUNTS
 from puffin.statistics.kinds.kind import Kind, T
@@ -238,7 +240,7 @@ class Estimator:
             rows=distribution.rows,
             now=self.table.rows,
             added=0 if is_same else changed.records_added,
-            removed=0 if is_same else changed.records_deleted,
+            removed=0 if is_same else _most_removed(changed, distribution.rows, self.table.rows),
             nulls=0,
             nans=0,
             ndv=Interval(0, 0, distribution.rows),
@@ -331,7 +333,7 @@ class Estimator:
         distinct = answer.distinct
         ndv = Interval(0, 0, every) if distinct is None else Interval(distinct.ndv, distinct.lower, distinct.upper)
         rows = every if summary.row_count is None else summary.row_count
-        added, removed = answer.freshness.records_added, answer.freshness.records_deleted
+        added, removed = answer.freshness.records_added, _most_removed(answer.freshness, summary.row_count, now)
         if of is not None and of.age == 0:
             added = removed = 0
         if summary.row_count is None and not now.is_exact:
@@ -356,6 +358,14 @@ class Estimator:
             distribution=distribution,
             counts=None if distribution is None else counts,
         )
+
+
+def _most_removed(since: Freshness, rows: int | None, now: Interval) -> int | None:
+    """The rows that went, at most, since so many were counted; None if unknown."""
+    if since.most_deleted is None or since.records_added is None or rows is None:
+        return since.most_deleted
+    # Of deletion vectors that were written again, all positions are new ones; the rows that are left tell more.
+    return max(0, min(since.most_deleted, rows + since.records_added - math.floor(now.lower)))
 
 
 def _read(stored: StoredBlobs, known: KnownSketch, kind: Kind[T]) -> T | None:

@@ -65,11 +65,12 @@ def _nearest_count(opened: TableSnapshot) -> tuple[KnownSketch, int] | None:
 
 def _rows_since(known: KnownSketch, rows: int, *, is_delta: bool) -> Interval | None:
     """The rows after what came and went since so many were counted; None if unknown, also if more went than came."""
-    added, deleted = known.freshness.records_added, known.freshness.records_deleted
-    if added is None or (deleted is None and is_delta):
+    since = known.freshness
+    if since.records_added is None or (since.records_deleted is None and is_delta):
         return None
-    most = rows + added
-    left = most - (deleted or 0)
+    most = rows + since.records_added
+    left = most - (since.records_deleted or 0)
     if left < 0:
         return None
-    return Interval.exactly(left) if is_delta else Interval(left, 0 if deleted is None else left, most)
+    fewest = 0 if since.most_deleted is None else max(0, most - since.most_deleted)
+    return Interval.exactly(left) if is_delta else Interval(left, min(fewest, left), most)

@@ -18,6 +18,7 @@ from puffin.statistics.footers import Footers
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
 from puffin.tables.state import TableState
+from puffin.values.column_summary import known_sum
 from puffin.values.value_type import hashes_alike
 
 
@@ -144,16 +145,16 @@ def nearest_entries(opened: TableSnapshot, field_ids: Collection[int]) -> list[S
 
 def _since_each(ancestors: Iterable[Snapshot]) -> Iterator[Freshness]:
     """What changed after each snapshot, the nearest first."""
-    behind, added, deleted = 0, 0, 0
-    unknown_added, unknown_deleted = False, False
+    since = Freshness(0, 0, 0, 0)
     for ancestor in ancestors:
-        yield Freshness(behind, None if unknown_added else added, None if unknown_deleted else deleted)
+        yield since
         if not ancestor.keeps_rows:
-            behind += 1
-            added += ancestor.added_records or 0
-            deleted += ancestor.deleted_records or 0
-            unknown_added |= ancestor.added_records is None
-            unknown_deleted |= ancestor.deleted_records is None
+            since = Freshness(
+                (since.snapshots_behind or 0) + 1,
+                known_sum((since.records_added, ancestor.added_records)),
+                known_sum((since.records_deleted, ancestor.deleted_records)),
+                known_sum((since.most_deleted, ancestor.most_deleted_records)),
+            )
 
 
 def _may_lack_changes(state: TableState, blob: BlobEntry) -> bool:

@@ -71,12 +71,13 @@ class Freshness:
     """
     How the rows changed between the statistics and the snapshot asked for; None is unknown.
 
-    Compactions do not count among ``snapshots_behind``.
+    Compactions do not count among ``snapshots_behind``. ``records_deleted`` is likely, and ``most_deleted`` certain.
     """
 
     snapshots_behind: int | None = None
     records_added: int | None = None
     records_deleted: int | None = None
+    most_deleted: int | None = None
 
 
 UNKNOWN_FRESHNESS = Freshness()

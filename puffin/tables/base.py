@@ -52,7 +52,8 @@ class Snapshot:
         manifests: Paths of manifests, where Iceberg's format version 1 has no manifest list.
         schema_id: The schema that was current then; None if unknown.
         added_records: Rows that its parent does not have.
-        deleted_records: Rows of its parent that it no longer has; more, if rows were deleted that were gone before.
+        deleted_records: Rows of its parent that it no longer has, most likely.
+        most_deleted_records: It lacks no more of its parent's rows.
         total_records: Its rows; fewer, likewise.
         most_records: It has no more rows.
         total_files: Data files, as its summary says; None if unknown, as for the next.
@@ -70,6 +71,7 @@ class Snapshot:
     schema_id: int | None = None
     added_records: int | None = None
     deleted_records: int | None = None
+    most_deleted_records: int | None = None
     total_records: int | None = None
     most_records: int | None = None
     total_files: int | None = None

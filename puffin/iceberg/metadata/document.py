@@ -15,7 +15,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar
 
 from puffin.errors import CorruptMetadataError, FileNotFound, UnsupportedTableError
-from puffin.iceberg.metadata.snapshot_records import added_records, deleted_records, most_records, total_records
+from puffin.iceberg.metadata.snapshot_records import (
+    added_records,
+    deleted_records,
+    most_deleted_records,
+    most_records,
+    total_records,
+)
 from puffin.storage import Store
 from puffin.tables.base import PartitionStatisticsEntry, Snapshot, StatisticsEntry, natural_number
 from puffin.tables.document import current_schema
@@ -179,6 +185,7 @@ def _snapshot(snapshot: Mapping[str, Any]) -> Snapshot:
         schema_id=_optional(snapshot, "schema-id", int),
         added_records=added_records(summary),
         deleted_records=deleted_records(summary),
+        most_deleted_records=most_deleted_records(summary),
         total_records=total_records(summary),
         most_records=most_records(summary),
         total_files=natural_number(summary.get("total-data-files")),

@@ -22,7 +22,7 @@ def added_records(summary: Mapping[str, Any]) -> int | None:
 
 
 def deleted_records(summary: Mapping[str, Any]) -> int | None:
-    """The live rows of the parent snapshot that are gone; None if unknown."""
+    """The live rows of the parent snapshot that are gone, as far as delete files name each once; None if unknown."""
     if not _has_counts(summary) or _count(summary, "added-equality-deletes") != 0:
         return None
     return _sum(
@@ -30,6 +30,18 @@ def deleted_records(summary: Mapping[str, Any]) -> int | None:
         _count(summary, "added-position-deletes"),
         _count(summary, "removed-position-deletes", -1),
     )
+
+
+def most_deleted_records(summary: Mapping[str, Any]) -> int | None:
+    """
+    No more rows are gone; None if unknown.
+
+    A delete file that goes is no reason to count less: the rows that it names may have been gone with another one, or
+    with their data file, long before.
+    """
+    if not _has_counts(summary) or _count(summary, "added-equality-deletes") != 0:
+        return None
+    return known_sum((_count(summary, "deleted-records"), _count(summary, "added-position-deletes")))
 
 
 def total_records(summary: Mapping[str, Any]) -> int | None:
