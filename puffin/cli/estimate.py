@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from puffin.cli.options import as_json, diagnostics, of_catalog, of_snapshot
-from puffin.cli.render import aligned, print_result
+from puffin.cli.render import aligned, changed_since, print_result
 
 if TYPE_CHECKING:
     from puffin.lookup.estimates import TableEstimate
+    from puffin.lookup.table_rows import RowsChanged
     from puffin.tables.base import SnapshotSelector
 
 
@@ -52,7 +53,7 @@ def _names(text: str) -> list[str]:
     return [name for each in text.split(",") if (name := each.strip())]
 
 
-def _lines(found: TableEstimate, rows_changed: tuple[int, int] | None) -> Iterator[str]:
+def _lines(found: TableEstimate, rows_changed: RowsChanged | None) -> Iterator[str]:
     document = found.to_json()
     snapshot = "no snapshot yet" if found.snapshot_id is None else f"snapshot {found.snapshot_id}"
     yield f"{found.table} ({found.format}, {snapshot}, {found.row_count:,} rows)"
@@ -60,8 +61,7 @@ def _lines(found: TableEstimate, rows_changed: tuple[int, int] | None) -> Iterat
     if found.groups is not None:
         yield _said("groups", document["groups"], document["groups-lower"], document["groups-upper"])
     if rows_changed is not None:
-        added, removed = rows_changed
-        yield f"since the statistics were made, {added:,} rows came and {removed:,} went; the bounds allow for them"
+        yield f"{changed_since(rows_changed)}; the bounds allow for them"
     if found.methods:
         yield from aligned([("predicate", "method"), *found.methods])
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from puffin.cli.options import as_json, diagnostics, of_catalog
-from puffin.cli.render import aligned, print_result
+from puffin.cli.render import aligned, changed_since, print_result
 
 if TYPE_CHECKING:
     from puffin.lookup import JoinEstimate
@@ -58,15 +58,21 @@ def _lines(estimate: JoinEstimate) -> Iterator[str]:
         share = "-" if contained is None else f"{contained:.1%}"
         rows.append((which, f"{side.table} {side.column}", _number(side.row_count), _number(side.ndv), share))
     yield from aligned(rows, right=(2, 3, 4))
+    sides_changed = (("left", estimate.left_changed), ("right", estimate.right_changed))
+    changes = {of: changed for of, changed in sides_changed if changed is not None}
     overlap = estimate.overlap
     if overlap is not None:
         bounds = "exact" if overlap.exact else f"{overlap.lower:,} to {overlap.upper:,} at 95 %"
-        yield f"both have {overlap.ndv:,} values ({bounds})"
+        then = " when the statistics were made" if changes else ""
+        yield f"both have {overlap.ndv:,} values{then} ({bounds})"
     found = estimate.to_json()
     yield f"the join has about {_number(estimate.join_rows)} rows{_bounds(found['join-lower'], found['join-upper'])}"
     if estimate.rows is not None:
         counted = [(of, *(_bounded(found, f"{of}{kind}") for kind in _KINDS)) for of in ("left", "right")]
         yield from aligned([("", "rows", "with a partner", "without", "outer join"), *counted], right=range(1, 5))
+    for of, changed in changes.items():
+        allowed = "" if estimate.rows is None else "; the bounds of rows allow for them"
+        yield f"{of}: {changed_since(changed)}{allowed}"
 
 
 _KINDS = "", "-semi", "-anti", "-outer"

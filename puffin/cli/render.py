@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from puffin.lookup import ColumnAnswer
+    from puffin.lookup.table_rows import RowsChanged
 
 _PIECE = 1 << 20  # bytes of a list that are printed at a time
 
@@ -132,6 +133,13 @@ def _remark(answer: ColumnAnswer, snapshot_id: int | None) -> str:
         return ""
     behind = answer.freshness.snapshots_behind
     return f"of snapshot {answer.stats_snapshot_id}" + ("" if behind is None else f", {behind:,} behind")
+
+
+def changed_since(changed: RowsChanged) -> str:
+    """How a person is told that statistics are behind."""
+    came = "an unknown number of rows" if changed.added is None else f"{changed.added:,} rows"
+    went = "an unknown number" if changed.removed is None else f"{changed.removed:,}"
+    return f"since the statistics were made, {came} came and {went} went"
 
 
 def aligned(rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> list[str]:

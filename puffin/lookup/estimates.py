@@ -25,7 +25,7 @@ from puffin.estimates.tuple_rows import TupleRows
 from puffin.estimates.value_set import compared
 from puffin.estimates.zeros import zeros_of
 from puffin.load import load_table
-from puffin.lookup.table_rows import counted_rows, known_rows, rows_of_files
+from puffin.lookup.table_rows import RowsChanged, counted_rows, known_rows, rows_of_files
 from puffin.planning.plan import filter_parser
 from puffin.sketches.row_counts import RowCounts
 from puffin.statistics.ancestry import KnownSketch, known_sketches
@@ -277,12 +277,13 @@ class Estimator:
         return self.column(field_ids[0]).facts if tuples is None else tuples.facts
 
     @property
-    def rows_changed(self) -> tuple[int, int] | None:
-        """The rows that came and went since the oldest statistics that answered; None if none did, or it is unknown."""
-        facts = [column.facts for column in [*self._columns.values()]]  # other threads may add columns
-        added = max((each.added or 0 for each in facts), default=0)
-        removed = max((each.removed or 0 for each in facts), default=0)
-        return (added, removed) if added or removed else None
+    def rows_changed(self) -> RowsChanged | None:
+        """The rows that came and went since the oldest statistics that answered; None if none did."""
+        columns, tuples = [*self._columns.values()], [*self._tuple_rows.values()]  # other threads may add some
+        facts = [each.facts for each in (*columns, *tuples) if each is not None]
+        return RowsChanged.of_any(
+            (each.added, each.removed) for each in facts if each.distribution is not None or each.ndv.rows
+        )
 
     def row_counts(self, field_id: int) -> RowCounts | None:
         """The row counts of a column; None if there are none that can be read."""

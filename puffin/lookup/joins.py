@@ -165,6 +165,8 @@ class _Pair:
             right_rows=right.rows,
             left_how=left.how,
             right_how=right.how,
+            left_changed=left.estimator.rows_changed,
+            right_changed=right.estimator.rows_changed,
         )
 
 

@@ -28,6 +28,7 @@ from puffin.estimates.joins import JoinRows, SideRows
 from puffin.estimates.zeros import sketch_as_one, zeros_of
 from puffin.lookup.partition_filter import PartitionFilter
 from puffin.lookup.question import Question
+from puffin.lookup.table_rows import RowsChanged
 from puffin.sketches.sizes import DEFAULT_LG_K
 from puffin.sketches.theta_sketch import ThetaSketch, merge
 from puffin.statistics.ancestry import KnownSketch, known_sketches
@@ -51,6 +52,7 @@ class ColumnSketch:
         lg_k: Base-2 logarithm of the most hashes it can have.
         row_count: The rows it describes, with nulls; None if unknown.
         value_count: The rows whose value is not null; if nulls were not counted, all rows.
+        changed: The rows that came and went since; None if none did.
     """
 
     table: str
@@ -60,6 +62,7 @@ class ColumnSketch:
     lg_k: int
     row_count: int | None
     value_count: int | None
+    changed: RowsChanged | None = None
 
     def __str__(self) -> str:
         return f"{self.table} {self.column.name}"
@@ -92,6 +95,7 @@ class JoinEstimate:
         rows: What row counts and distributions tell of the join; None if the estimate is from sketches alone.
         left_rows, right_rows: The rows of each side after its filter.
         left_how, right_how: How the rows of each filter were found; None without a filter.
+        left_changed, right_changed: What changed since the statistics of each side; None if nothing did.
     """
 
     left: JoinSide
@@ -106,6 +110,8 @@ class JoinEstimate:
     right_rows: Interval | None = None
     left_how: Methods | None = dataclasses.field(default=None, compare=False, repr=False)
     right_how: Methods | None = dataclasses.field(default=None, compare=False, repr=False)
+    left_changed: RowsChanged | None = dataclasses.field(default=None, compare=False, repr=False)
+    right_changed: RowsChanged | None = dataclasses.field(default=None, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -243,6 +249,8 @@ def join_estimate(left: ColumnSketch, right: ColumnSketch) -> JoinEstimate:
         containment_right=both.retained / sampled_right if sampled_right else None,
         jaccard=both.retained / sampled_any if sampled_any else None,
         join_rows=_join_rows(min(both.estimate, least) if can_tell else least, left, right),
+        left_changed=left.changed,
+        right_changed=right.changed,
     )
 
 
@@ -296,6 +304,7 @@ def _described(opened: TableSnapshot, known: KnownSketch, sketch: ThetaSketch, *
     values = None if summary is None else summary.value_count
     if known.type is None:
         raise _error_about(opened, known.column, UnsupportedTypeError("the statistics do not record its type"))
+    since = known.freshness
     return ColumnSketch(
         table=opened.name,
         column=known.column,
@@ -304,6 +313,7 @@ def _described(opened: TableSnapshot, known: KnownSketch, sketch: ThetaSketch, *
         lg_k=known.said.lg_k,
         row_count=rows,
         value_count=rows if values is None else values,
+        changed=RowsChanged.of_any([(0, 0) if known.age == 0 else (since.records_added, since.most_deleted)]),
     )
 
 

@@ -8,12 +8,27 @@ have been gone before, so that the difference is only the fewest that are left. 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
 from puffin.errors import UnsupportedTableError
 from puffin.estimates.interval import Interval
 from puffin.statistics.ancestry import KnownSketch, known_sketches
 from puffin.tables.partition_rows import rows_of_tasks
 from puffin.tables.snapshot import TableSnapshot
+
+
+class RowsChanged(NamedTuple):
+    """The rows that came and went since statistics were made, at most; each None if unknown."""
+
+    added: int | None
+    removed: int | None
+
+    @classmethod
+    def of_any(cls, each: Iterable[tuple[int | None, int | None]]) -> RowsChanged | None:
+        """The most of several; None if no rows came or went."""
+        changed = [some for some in each if some != (0, 0)]
+        return cls(*map(_most_of, zip(*changed, strict=True))) if changed else None
 
 
 def counted_rows(opened: TableSnapshot) -> int | None:
@@ -51,6 +66,11 @@ def rows_of_files(opened: TableSnapshot) -> Interval:
     rows = rows_of_tasks(opened.tasks) if partitions is None else partitions
     fewest, most = sum(each.lower for each in rows), sum(each.upper for each in rows)
     return Interval(most, fewest, most)
+
+
+def _most_of(counts: Collection[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return max(known) if len(known) == len(counts) else None
 
 
 def _nearest_count(opened: TableSnapshot) -> tuple[KnownSketch, int] | None:

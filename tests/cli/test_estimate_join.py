@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from pyiceberg.catalog import load_catalog
 
 
@@ -33,6 +35,22 @@ def test_text_is_a_few_lines(puffin, table):
     assert run.code == 0
     assert "4,957" in run.text
     assert "100.0%" in run.text
+
+
+def test_text_says_which_side_changed_since_its_statistics(puffin, tmp_path):
+    left, right = str(tmp_path / "l"), str(tmp_path / "r")
+    for table in (left, right):
+        write_deltalake(table, pa.table({"k": range(100)}))
+        assert puffin("analyze", table).code == 0
+    before = puffin("estimate-join", left, "k", right, "k").text
+    assert "since the statistics" not in before
+    assert "both have 100 values (exact)" in before
+    write_deltalake(right, pa.table({"k": range(5)}), mode="append")
+    said = puffin("estimate-join", left, "k", right, "k").text.splitlines()
+    assert "both have 100 values when the statistics were made (exact)" in said
+    assert said[-1] == (
+        "right: since the statistics were made, 5 rows came and 0 went; the bounds of rows allow for them"
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from puffin.lookup.estimates import estimate
+from puffin.cli.render import changed_since
+from puffin.load import load_table
+from puffin.lookup.estimates import Estimator, estimate
 from stats_jobs import analyze
 
 
@@ -63,3 +65,19 @@ def test_deletion_vector_that_is_written_again_takes_no_rows_twice(make_table) -
     )
     assert estimate(name).rows.lower == 58
     assert estimate(name, "k >= 50").rows.lower == 48
+
+
+def test_rows_that_went_are_unknown_after_an_equality_delete(make_table) -> None:
+    table = make_table([(1, "k", "long")])
+    path = table.write("a.parquet", pa.table({"k": range(10)}), {"k": 1})
+    table.snapshot(table.data(path))
+    name = publish(table, added_records=10, total_records=10)
+    analyze(name)
+    table.snapshot(table.data(path))
+    publish(table, added_records=4, added_equality_deletes=1, total_records=14, total_equality_deletes=1)
+    estimator = Estimator(load_table(name).open())
+    assert estimator.estimate("k >= 0").rows.rounded()[1:] == (0, 14)
+    assert estimator.rows_changed == (4, None)
+    assert changed_since(estimator.rows_changed) == (
+        "since the statistics were made, 4 rows came and an unknown number went"
+    )
