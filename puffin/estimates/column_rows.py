@@ -19,7 +19,7 @@ from puffin.estimates.interval import AT_95, NOTHING, Interval, Sums, count_of, 
 from puffin.estimates.known_values import KnownValues
 from puffin.estimates.others import OtherValues, hashes_by, together
 from puffin.estimates.value_set import EVERYTHING, FIRST, LAST, Cut, Span, ValueSet, is_point
-from puffin.estimates.zeros import rarer_zero, zeros_of
+from puffin.estimates.zeros import nans_beyond_one, rarer_zero, rows_of_nans, zeros_of
 from puffin.sketches.distribution import Distribution, is_among
 from puffin.sketches.row_counts import RowCounts
 from puffin.sketches.theta_image import MAX_THETA
@@ -71,6 +71,7 @@ class ColumnRows:
         values: The rows that are not null.
         is_complete: Whether every value is known.
         empty: The rows with an empty string; these have no hash.
+        nan_rows: The rows with a NaN.
         rarer_zero: Of 0.0 and -0.0, the rows of the one that has fewer.
     """
 
@@ -87,13 +88,13 @@ class ColumnRows:
         self.has_order = found is not None and found.values is not None
         self.empty = 0
         unknown = Interval(self.values.rows / 3, 0, self.values.upper)
-        self._nan_rows = unknown if facts.nans is None else Interval.exactly(facts.nans)
+        self.nan_rows = unknown if facts.nans is None else Interval.exactly(facts.nans)
         self.distinct = facts.ndv
         """The distinct values with a hash, among the rows of the statistics."""
         if found is not None:
             self._prepare(found)
         self.rarer_zero = self._rarer_zero()
-        twice = _one_of(self.rarer_zero)
+        twice = _one_of(self.rarer_zero).plus(self._nans_beyond_one())
         self.distinct = self.distinct.minus(twice).within(0, self.distinct.upper)
 
     def find(self, wanted: ValueSet, z: float) -> Found:
@@ -167,7 +168,7 @@ class ColumnRows:
         keys = to_comparables(found.values, facts.type)
         is_nan = keys != keys if keys.dtype.kind == "f" else np.zeros(len(keys), np.bool_)
         if facts.nans is None:
-            self._nan_rows = Interval.between(float(low[is_nan].sum()), float(high[is_nan].sum()))
+            self.nan_rows = Interval.between(float(low[is_nan].sum()), float(high[is_nan].sum()))
         rows, flags = (low[~is_nan], high[~is_nan]), (known[~is_nan], found.is_cut[~is_nan])
         keys, hashes = keys[~is_nan], found.hashes[~is_nan]
         if self.empty:
@@ -190,6 +191,15 @@ class ColumnRows:
             return Interval(low, low, high)
         is_apart = (facts.lower is not None and facts.lower > 0) or (facts.upper is not None and facts.upper < 0)
         return NOTHING if is_apart else Interval(0, 0, facts.rows // 2)
+
+    def _nans_beyond_one(self) -> Interval:
+        """The values that are NaN, beside one of them, which are all the same in groups."""
+        facts = self.facts
+        if zeros_of(facts.type) is None or self.nan_rows.upper < 2:
+            return NOTHING
+        if facts.distribution is None:
+            return Interval(0, 0, 1)  # there are many, and hardly more than two in a column
+        return nans_beyond_one(rows_of_nans(facts.type, facts.distribution, facts.counts), self.nan_rows)
 
     def _of_span(self, span: Span, z: float) -> Found:
         """The same as `_in_order` for one span of values none of which is cut, in less time."""
@@ -214,9 +224,9 @@ class ColumnRows:
         return found, SAMPLE if found.is_exact else AVERAGE
 
     def _in_order(self, wanted: ValueSet, z: float) -> Found:
-        if len(wanted.spans) == 1 and not self._known.has_cut and not (wanted.nan and self._nan_rows.upper):
+        if len(wanted.spans) == 1 and not self._known.has_cut and not (wanted.nan and self.nan_rows.upper):
             return self._of_span(wanted.spans[0], z)
-        known, found = self._known, self._nan_rows if wanted.nan else NOTHING
+        known, found = self._known, self.nan_rows if wanted.nan else NOTHING
         method = EXACT if self.is_complete else HEAVY
         certain: list[tuple[int, int]] = []  # the places of spans, of values that are surely there
         possible: list[tuple[int, int]] = []
@@ -287,7 +297,7 @@ class ColumnRows:
         if left_out is not None:
             every = self.distinct.plus(_one_of(Interval.exactly(self.empty)))
             return every.minus(self._distinct_in(left_out)).within(0, every.upper).plus(null)
-        nan = _one_of(self._nan_rows) if wanted.nan else NOTHING
+        nan = _one_of(self.nan_rows) if wanted.nan else NOTHING
         return self._distinct_in(wanted).plus(nan).plus(null)
 
     def groups_left(self, share: float) -> float:
@@ -328,7 +338,7 @@ class ColumnRows:
     def _without_order(self, wanted: ValueSet, z: float) -> Found:
         values, ndv = self.values, self.facts.ndv
         if self.facts.nans is not None and wanted.spans in ((), (EVERYTHING,)):
-            rows = self._nan_rows if wanted.nan else values.minus(self._nan_rows).within(0, values.upper)
+            rows = self.nan_rows if wanted.nan else values.minus(self.nan_rows).within(0, values.upper)
             return rows, NULL_COUNT
         points = [start[1] for start, _ in filter(is_point, wanted.spans)]
         if len(points) == len(wanted.spans) and not wanted.nan and self.facts.distribution is not None:

@@ -21,6 +21,7 @@ from puffin.estimates.counted import Counted, Numbers
 from puffin.estimates.interval import AT_95, NOTHING, Interval
 from puffin.estimates.others import hashes_by
 from puffin.estimates.tuple_grid import TupleGrid, with_null
+from puffin.estimates.unlike_hashes import UnlikeRows
 from puffin.estimates.value_set import ValueSet
 from puffin.sketches.distribution import first_of_each, places
 from puffin.sketches.row_tally import Hashes
@@ -52,12 +53,12 @@ class TupleRows:
         rows: The tuples, as if they were the values of a column.
         counted: The same by hash, as far as they are known.
         types: Of the columns, in the order in which tuples are hashed.
-        zeros: Of each column that may have both 0.0 and -0.0, the most rows that may have the rarer one.
+        unlike: Of each column that may have both 0.0 and -0.0, or several NaNs, the rows with these.
     """
 
-    def __init__(self, rows: ColumnRows, counted: Counted, types: Sequence[str], zeros: Sequence[float]) -> None:
+    def __init__(self, rows: ColumnRows, counted: Counted, types: Sequence[str], unlike: Sequence[UnlikeRows]) -> None:
         self._column = rows
-        self._zeros = zeros
+        self._unlike = unlike
         self._counted = counted
         counts = zip(counted.low.tolist(), counted.high.tolist(), strict=True)
         self._rows = dict(zip(counted.hashes.tolist(), counts, strict=True))
@@ -71,11 +72,13 @@ class TupleRows:
 
     @property
     def groups(self) -> Interval:
-        """The distinct tuples; those that differ only in the sign of a zero are one."""
-        rows, lower, upper = self._column.groups_as_now(self._column.distinct)
-        for alike in self._zeros:
-            lower = max(lower - alike, lower / 2)
-        return Interval(rows, lower, upper)
+        """The distinct tuples; those that differ only in the sign of a zero or in the bits of a NaN are one."""
+        distinct = self._column.distinct
+        lower = distinct.lower
+        for each in self._unlike:
+            lower = max(lower - each.rarer_zero, lower / 2)
+        lower = max(lower - sum(each.other_nans for each in self._unlike), min(lower, 1.0))
+        return self._column.groups_as_now(distinct._replace(lower=lower))
 
     def find(self, parts: Sequence[Part], z: float = AT_95) -> Interval | None:
         """

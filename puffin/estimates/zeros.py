@@ -1,9 +1,10 @@
-"""0.0 and -0.0: each has a hash of its own, and they are one value in comparisons, groups and joins."""
+"""0.0 and -0.0, and NaNs: each has a hash of its own, and they are one value in comparisons, groups and joins."""
 
 from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,9 @@ from puffin.estimates.others import hashes_by
 from puffin.sketches.distribution import Distribution, bucket_of, places
 from puffin.sketches.row_counts import RowCounts
 from puffin.sketches.row_tally import Hashes
+from puffin.sketches.single_hash import hash_one
 from puffin.sketches.theta_sketch import ThetaSketch
+from puffin.values.value_bytes import serializer
 
 
 @functools.cache
@@ -33,14 +36,33 @@ def rarer_zero(type_: str, found: Distribution, counts: RowCounts | None) -> tup
 
 def rows_of_zeros(type_: str, found: Distribution, counts: RowCounts | None) -> tuple[Interval, Interval]:
     """The rows of 0.0 and those of -0.0, of a type that has both."""
-    zeros = np.array(hashes_by(type_)(0.0), np.uint64)
-    low, high = found.rows_of(zeros)
+    return _rows_of(hashes_by(type_)(0.0), found, counts)
+
+
+def rows_of_nans(type_: str, found: Distribution, counts: RowCounts | None) -> tuple[Interval, Interval]:
+    """The rows of NaN and those of the same with the other sign, which processors make; each has its hash."""
+    to_bytes = serializer(type_)
+    return _rows_of([hash_one(to_bytes(math.copysign(math.nan, sign))) for sign in (1, -1)], found, counts)
+
+
+def nans_beyond_one(nans: Sequence[Interval], every: Interval) -> Interval:
+    """How many hashes NaNs have beside one, if these are the rows of some of them."""
+    known = sum(nan.lower > 0 for nan in nans)
+    others = max(0.0, every.upper - sum(nan.lower for nan in nans))
+    least = max(0.0, known - 1.0)
+    return Interval(least, least, max(0.0, known + others - 1))
+
+
+def _rows_of(hashed: Sequence[int], found: Distribution, counts: RowCounts | None) -> tuple[Interval, Interval]:
+    """The rows of two values."""
+    hashes = np.array(hashed, np.uint64)
+    low, high = found.rows_of(hashes)
     if counts is not None:
-        at, has = places(zeros, counts.hashes)
+        at, has = places(hashes, counts.hashes)
         low[has] = high[has] = counts.rows[at[has]].view(np.uint64)
-        high[~has & (zeros < np.uint64(counts.theta))] = 0
-    positive, negative = (Interval(float(a), float(a), float(b)) for a, b in zip(low, high, strict=True))
-    return positive, negative
+        high[~has & (hashes < np.uint64(counts.theta))] = 0
+    one, other = (Interval(float(a), float(a), float(b)) for a, b in zip(low, high, strict=True))
+    return one, other
 
 
 def as_one(side: Counted, zeros: Hashes | None) -> Counted:

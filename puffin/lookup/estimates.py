@@ -22,6 +22,7 @@ from puffin.estimates.groups import groups_of
 from puffin.estimates.interval import NOTHING, Interval
 from puffin.estimates.partitions import Partitions
 from puffin.estimates.tuple_rows import TupleRows
+from puffin.estimates.unlike_hashes import UnlikeRows
 from puffin.estimates.value_set import compared
 from puffin.estimates.zeros import zeros_of
 from puffin.load import load_table
@@ -248,9 +249,9 @@ class Estimator:
             counts=found.counts,
         )
         counted = Counted.of(distribution, found.counts, 0)
-        of_columns = (self.column(column.field_id) for column in columns if zeros_of(column.type) is not None)
-        zeros = [each.as_now(each.rarer_zero).upper for each in of_columns]
-        return TupleRows(ColumnRows(facts), counted, [column.type for column in columns], zeros)
+        floats = [self.column(column.field_id) for column in columns if zeros_of(column.type) is not None]
+        unlike = [UnlikeRows.among(each, facts) for each in floats]
+        return TupleRows(ColumnRows(facts), counted, [column.type for column in columns], unlike)
 
     def column(self, field_id: int) -> ColumnRows:
         """The rows of a column."""

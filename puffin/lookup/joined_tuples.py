@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from puffin.estimates.column_rows import ColumnRows
 from puffin.estimates.counted import Counted, Numbers
-from puffin.estimates.interval import NOTHING, Interval
+from puffin.estimates.interval import NOTHING
 from puffin.estimates.joins import JoinRows, RowChange
-from puffin.estimates.opposite_zeros import JoinedPair, Zeros, opposite_zeros
 from puffin.estimates.tuple_rows import tuples_with_null
-from puffin.estimates.zeros import rows_of_zeros, zeros_of
+from puffin.estimates.unlike_hashes import JoinedPair, UnlikeRows, most_of_equal, unlike_pairs
 from puffin.lookup.estimates import Estimator
 from puffin.sketches.distribution import first_of_each, places
 from puffin.sketches.row_tally import Hashes
@@ -65,26 +64,30 @@ def joined_tuples(left: OneSide, right: OneSide) -> JoinedTuples | None:
     return JoinedTuples((one.without(hashes), other.without(hashes)), min(1.0, *left_over))
 
 
-def opposite_rows(left: OneSide, right: OneSide, changes: tuple[RowChange, RowChange]) -> JoinRows | None:
-    """The rows of a join of tuples that differ in the sign of a zero, as rows are now; None if there are none."""
-    pairs = []
-    for one, other in zip(left[1], right[1], strict=True):
-        columns = left[0].column(one.field_id), right[0].column(other.field_id)
-        values = max(column.facts.ndv.rows for column in columns)
-        pairs.append(JoinedPair(_zeros(columns[0]), _zeros(columns[1]), values))
-    one_most, other_most = (change.most + change.added for change in changes)
-    return opposite_zeros(pairs, (one_most, other_most))
+def beyond_hashes(
+    left: OneSide, right: OneSide, counted: tuple[Counted, Counted]
+) -> tuple[JoinRows | None, tuple[RowChange, RowChange]]:
+    """What hashes do not tell of a join, if anything, and how both sides changed since their rows were counted."""
+    one, other = _unlike(left), _unlike(right)
+    changes = _change(left, counted[0], one), _change(right, counted[1], other)
+    distinct = [[estimator.column(each.field_id).facts.ndv.rows for each in of] for estimator, of in (left, right)]
+    columns = list(map(JoinedPair, one, other, map(max, *distinct)))
+    return unlike_pairs(columns, (changes[0].most, changes[1].most)), changes
 
 
-def _zeros(column: ColumnRows) -> Zeros:
-    facts = column.facts
-    if zeros_of(facts.type) is None:
-        return NOTHING, NOTHING
-    if facts.distribution is None:
-        of_one = column.as_now(Interval(0, 0, column.values.upper))
-        return of_one, of_one
-    positive, negative = rows_of_zeros(facts.type, facts.distribution, facts.counts)
-    return column.as_now(positive), column.as_now(negative)
+def _unlike(side: OneSide) -> list[UnlikeRows]:
+    """For each column of a side the rows whose values may have several hashes; those of one column have one zero."""
+    estimator, columns = side
+    hashed = estimator.facts(columns)
+    found = [UnlikeRows.among(estimator.column(column.field_id), hashed) for column in columns]
+    return [each._replace(zeros=(NOTHING, NOTHING)) for each in found] if len(found) == 1 else found
+
+
+def _change(side: OneSide, counted: Counted, unlike: Sequence[UnlikeRows]) -> RowChange:
+    facts = side[0].facts(side[1])
+    added, removed = (math.inf if each is None else float(each) for each in (facts.added, facts.removed))
+    most = max(float(counted.high.max(initial=0)), counted.missed)
+    return RowChange(added, removed, facts.now.rows / facts.rows if facts.rows else 1.0, most_of_equal(unlike, most))
 
 
 def _counted(estimator: Estimator, columns: Sequence[Column]) -> Counted | None:

@@ -14,10 +14,9 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from puffin.errors import UnsupportedTableError, UnsupportedTypeError, UsageError
-from puffin.estimates.counted import Counted
 from puffin.estimates.filters import Joined, OfColumn, Part, rows_of
 from puffin.estimates.groups import groups_of
 from puffin.estimates.interval import AT_95, Interval
@@ -35,7 +34,7 @@ from puffin.estimates.matches import OrderedMatches, matches_of
 from puffin.estimates.value_set import ValueSet
 from puffin.estimates.zeros import as_one, zeros_of
 from puffin.lookup.estimates import Estimator
-from puffin.lookup.joined_tuples import OneSide, counted_values, joined_tuples, opposite_rows
+from puffin.lookup.joined_tuples import OneSide, beyond_hashes, counted_values, joined_tuples
 from puffin.lookup.question import Question
 from puffin.lookup.sets import JoinEstimate, column_sketch, join_estimate
 from puffin.lookup.sets import JoinSide as JoinSideOf
@@ -181,6 +180,19 @@ def _columns(asked: JoinQuestion, estimator: Estimator) -> tuple[Column, ...]:
     return state.select_columns(names)
 
 
+class _Unfiltered(NamedTuple):
+    """
+    The rows of a join without filters, as they were counted.
+
+    ``unlike`` are those of equal values that hashes do not tell, None if there are none; ``changes`` is what came and
+    went since on both sides, None if nothing did.
+    """
+
+    rows: JoinRows
+    unlike: JoinRows | None
+    changes: tuple[RowChange, RowChange] | None
+
+
 class RowsOfJoins:
     """
     The rows of the equi-joins of two columns, or of two sets of them, with filters.
@@ -198,10 +210,12 @@ class RowsOfJoins:
         counted = self._unfiltered
         if counted is None:
             return self._apart(left, right) if not self._is_of_one else self._by_theta(left, right)
-        found, changes = counted
+        found, unlike, changes = counted
         values = _both(left.own, right.own) if self._is_of_one else None
         of_values = None if values is None else self._of_values(found, values, has_changed=changes is not None)
         found = of_values or found
+        if unlike is not None and (of_values is None or values is None or values.nan):
+            found = found.plus(unlike)
         if changes is not None:
             found = found.after(*changes)
         rests = [side.rest(of_values is not None) for side in (left, right)]
@@ -225,12 +239,8 @@ class RowsOfJoins:
         return some if left_out is None else found.minus(some)
 
     @functools.cached_property
-    def _unfiltered(self) -> tuple[JoinRows, tuple[RowChange, RowChange] | None] | None:
-        """
-        The rows without filters as they were counted, and how the sides changed since, None if they did not.
-
-        None if statistics do not have them by value on both sides.
-        """
+    def _unfiltered(self) -> _Unfiltered | None:
+        """The rows without filters; None if statistics do not have them by value on both sides."""
         if self._is_of_one:
             left, right = (counted_values(estimator, column) for estimator, (column,) in (self._left, self._right))
             if left is None or right is None:
@@ -243,10 +253,8 @@ class RowsOfJoins:
             sides, nulls = tuples.sides, tuples.null_share
         found = join_rows(matches_of(*sides))
         found = found if nulls == 0 else found.without_nulls(nulls)
-        changes = _change(*self._left, sides[0]), _change(*self._right, sides[1])
-        opposite = None if self._is_of_one else opposite_rows(self._left, self._right, changes)
-        has_changed = any(each.added or each.removed for each in changes)
-        return found if opposite is None else found.plus(opposite), changes if has_changed else None
+        unlike, changes = beyond_hashes(self._left, self._right, sides)
+        return _Unfiltered(found, unlike, changes if any(each.added or each.removed for each in changes) else None)
 
     @functools.cached_property
     def _ordered(self) -> OrderedMatches | None:
@@ -325,14 +333,6 @@ class Side:
         if of_other is _ALL and rest is self._rest and self.own is not None:
             chosen = self.rows if rest is _ALL else rows_of(table, OfColumn(self.columns[0].field_id, self.own))
         return JoinSide(self.rows, chosen, share)
-
-
-def _change(estimator: Estimator, columns: Sequence[Column], counted: Counted) -> RowChange:
-    """How the rows of a side changed since they were counted."""
-    facts = estimator.facts(columns)
-    added, removed = (math.inf if each is None else float(each) for each in (facts.added, facts.removed))
-    most = max(float(counted.high.max(initial=0)), counted.missed)
-    return RowChange(added, removed, facts.now.rows / facts.rows if facts.rows else 1.0, most)
 
 
 def check_alike(sides: Iterable[OneSide]) -> None:
