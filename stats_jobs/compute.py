@@ -30,7 +30,7 @@ from puffin.tables.changes import Changes, Difference, RowKeys, compare
 from stats_jobs.execute import Partial
 from stats_jobs.joint import JointPlan
 from stats_jobs.partitions import PartitionPlan
-from stats_jobs.plan import PackedFiles, Scan, Work, counted
+from stats_jobs.plan import PackedFiles, Scan, Work, counted, counted_once
 from stats_jobs.run import Runner
 from stats_jobs.session import Turn
 
@@ -73,7 +73,7 @@ class Computation:
     Attributes:
         files_read: Distinct data files; of packed ones, all that are listed.
         files_packed: Those of them that are packed.
-        rows_read: Live rows, counted each time they are read.
+        rows_read: Live rows; those that scans of several columns read are counted once.
         session_seconds: Starting Spark.
         waited_seconds: Waiting for other tables that computed on Spark.
         read: What was read, with all that was computed beside the statistics.
@@ -157,12 +157,15 @@ class _Total:
     def __init__(self, runner: Runner, beside: Beside) -> None:
         self._runner = runner
         self._beside = beside
+        self._scans: list[Scan] = []
         self._files: dict[str, int] = {}
         self._packed: set[str] = set()
         self.took = Computation()
 
     def read(self, scans: Sequence[Scan]) -> Partial:
-        partial, turn = self._runner.read(scans if self.took.read else self._beside(scans))
+        scans = counted_once(scans if self.took.read else self._beside(scans), self._scans)
+        partial, turn = self._runner.read(scans)
+        self._scans += scans
         for work in (work for scan in scans for work in scan.tasks):
             name, files = counted(work)
             if name not in partial.resumed:

@@ -74,14 +74,14 @@ def read_document(shared: Shared, document: Document) -> Partial:
 
     scan, tasks = document
     batch = unpack_batch(shared.parts, scan, tasks)
-    kinds, removed = shared.scans[scan]
+    kinds, removed, counts = shared.scans[scan]
     store_for = stores(batch.context.io_properties)
     partial = read_batch(batch, kinds, DataFiles(store_for), removed)
     spilled = {
         field_id: {kind: kind.spilled(v, store_for, is_mapped=field_id in partial.mapped) for kind, v in values.items()}
         for field_id, values in partial.added.items()
     }
-    return dataclasses.replace(partial, added=spilled)
+    return dataclasses.replace(partial, added=spilled, rows=partial.rows if counts else 0)
 
 
 def read_batch(batch: ScanBatch, kinds: Sequence[Kinds], files: DataFiles, removed: bool = False) -> Partial:

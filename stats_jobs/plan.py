@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 import heapq
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from puffin.statistics.kinds import PARTITION_SKETCHES
 from puffin.statistics.kinds.kind import Kind
 from puffin.tables.base import Column
+from puffin.tables.changes import RowKeys
 from puffin.tables.scan_task import PARQUET, ContentFile, FileScanTask
 
 BATCHES_PER_CORE = 3  # at most, unless batches would exceed LARGEST_BATCH
@@ -56,11 +57,18 @@ Work: TypeAlias = FileScanTask | PackedFiles
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scan:
-    """The kinds to compute for each column, and the files to read for them; ``removed`` if these rows were deleted."""
+    """
+    The kinds to compute for each column, and the files to read for them.
+
+    Attributes:
+        removed: Whether these rows were deleted.
+        counts: Whether its rows count as read; not if another scan reads the same.
+    """
 
     kinds: Mapping[Column, tuple[Kind[Any], ...]]
     tasks: tuple[Work, ...]
     removed: bool = False
+    counts: bool = True
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -115,9 +123,10 @@ def by_columns(scan: Scan) -> list[Scan]:
             taken = state_bytes(column)
         groups[-1].append(column)
     return [
-        dataclasses.replace(scan, kinds={column: scan.kinds[column] for column in group})
-        for group in (together, *groups)
-        if group
+        dataclasses.replace(
+            scan, kinds={column: scan.kinds[column] for column in group}, counts=scan.counts and at == 0
+        )
+        for at, group in enumerate(group for group in (together, *groups) if group)
     ]
 
 
@@ -182,6 +191,24 @@ def balance(tasks: Sequence[Work], batches: int) -> list[list[Work]]:
 def counted(work: Work) -> tuple[str, int]:
     """What tells data files from others, and their number."""
     return (work.digest, work.files) if isinstance(work, PackedFiles) else (work.data_file.file_path, 1)
+
+
+def counted_once(scans: Sequence[Scan], before: Sequence[Scan] = ()) -> list[Scan]:
+    """The scans, of which one does not count if others, or those that were read ``before``, read all of its rows."""
+    if len(scans) + len(before) < 2:
+        return list(scans)
+    keys = RowKeys()
+
+    def rows_of(scan: Scan) -> set[Hashable]:
+        return {(scan.removed, work.digest if isinstance(work, PackedFiles) else keys(work)) for work in scan.tasks}
+
+    seen: set[Hashable] = set().union(*map(rows_of, before))
+    counts = dict.fromkeys(range(len(scans)), False)
+    for at in sorted(counts, key=lambda at: -len(scans[at].tasks)):  # fewer files are often some of more
+        rows = rows_of(scans[at])
+        counts[at] = not rows <= seen
+        seen |= rows
+    return [dataclasses.replace(scan, counts=counts[at]) for at, scan in enumerate(scans)]
 
 
 def total_bytes(tasks: Iterable[Work]) -> int:

@@ -81,7 +81,7 @@ class Readers:
                 except IndexError:  # another thread took the last one
                     break
                 read = self._read(piece.scan, files if piece.is_divided else DataFiles(self._store_for))
-                self._rows[piece.batch].append(read.rows)
+                self._rows[piece.batch].append(read.rows if piece.scan.counts else 0)
                 if read.failure is not None:
                     self._left.clear()
                 merged = merge_partials(merged, each_column(read, self._put), self._put)

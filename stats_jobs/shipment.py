@@ -22,12 +22,12 @@ class Shared:
     What all documents need.
 
     Attributes:
-        scans: By number, the kinds of each of the scan's columns, and whether its rows were deleted; ``parts`` has the
-            columns.
+        scans: By number, the kinds of each of the scan's columns, whether its rows were deleted, and whether they
+            count; ``parts`` has the columns.
     """
 
     parts: SharedParts
-    scans: tuple[tuple[tuple[Kinds, ...], bool], ...]
+    scans: tuple[tuple[tuple[Kinds, ...], bool, bool], ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Shipment:
             (work for work in works if not isinstance(work, PackedFiles)),
             next((work.delete_files for work in works if isinstance(work, PackedFiles)), ()),
         )
-        shared = Shared(packer.shared, tuple((tuple(scan.kinds.values()), scan.removed) for scan in scans))
+        shared = Shared(packer.shared, tuple((tuple(scan.kinds.values()), scan.removed, scan.counts) for scan in scans))
         documents = ((numbers[_key(b)], document) for b in batches for document in _documents(b, packer))
         return cls(shared, tuple(documents))
 
