@@ -203,7 +203,11 @@ def _table_at(location: str, store_for: Callable[[str], Store]) -> Table:
         )
     if store.exists(join(location, _DELTA_LOG)):
         return _delta_at(location, store_for)
-    if not store.list(join(location, _METADATA)):
+    from puffin.iceberg.catalogs.directory import HINT
+
+    metadata = join(location, _METADATA)
+    # A folder of metadata may have very many files.
+    if not store.exists(join(metadata, HINT)) and not store.list(metadata):
         raise TableNotFound(f"{location}: expected a table: _delta_log or metadata in it, found neither")
     return _iceberg_at(location, store_for)
 

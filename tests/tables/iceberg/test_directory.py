@@ -13,6 +13,7 @@ import pytest
 from puffin.errors import ConflictError, CorruptMetadataError, TableNotFound, UnsupportedError, UnsupportedTableError
 from puffin.iceberg.catalogs.directory import IcebergDirectory
 from puffin.load import load_table
+from puffin.storage.local import LocalStore
 from puffin.tables.commit import commit_statistics
 
 PLAIN, GZIP, OLD_GZIP = "metadata.json", "gz.metadata.json", "metadata.json.gz"
@@ -150,6 +151,15 @@ def test_version_deleted_during_the_search_is_searched_again(directory, monkeypa
 
     monkeypatch.setattr(table, "_current", find_and_lose)
     assert table.open().state.metadata_location.endswith("v2.metadata.json")
+
+
+def test_directory_with_a_hint_is_not_listed(directory, monkeypatch):
+    """It may have very many files."""
+    directory.put("v1.metadata.json")
+    directory.hint("1")
+    monkeypatch.setattr(LocalStore, "list", lambda *_: pytest.fail("the directory was listed"))
+    table = load_table(str(directory.metadata.parent))
+    assert table.open().state.metadata_location.endswith("v1.metadata.json")
 
 
 def test_directory_without_metadata_is_no_table(directory):
