@@ -10,8 +10,9 @@ from __future__ import annotations
 import copy
 import dataclasses
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
@@ -39,6 +40,7 @@ from puffin.values.partition_tuples import tuple_types
 
 KERNELS_PAY = 20_000  # files of a snapshot
 _READERS = 8  # threads
+_ALONE = 0.005  # seconds that one of them reads alone: for a few small manifests, several would take longer
 _NO_VALUES: Mapping[str, Any] = {}
 _READABLE = frozenset((PARQUET, AVRO, ORC))
 _KEPT_FIELDS = frozenset(LiveFile.__slots__) & frozenset(ContentFile.__slots__) - {"partition"}
@@ -53,15 +55,30 @@ def plan_snapshot(opened: TableSnapshot, snapshot: Snapshot) -> tuple[FileScanTa
     of_deletes = (manifest for manifest in manifests if manifest.of_deletes)
     planner = SnapshotPlanner(opened.state, [file for m in of_deletes for file in delete_files_of(m, opened.store_for)])
 
-    def files_of(manifest: ManifestFile) -> list[LiveFile]:
-        return planner.files_of(manifest, opened.store_for)
+    found: dict[int, list[LiveFile]] = {}
+    left = deque(enumerate(of_data))
+
+    def read_some() -> None:
+        while left:
+            try:
+                number, manifest = left.popleft()
+            except IndexError:  # another thread took the last one
+                break
+            found[number] = planner.files_of(manifest, opened.store_for)
 
     # What takes longest, decompression and kernels, runs side by side; so do requests to a store.
-    pool = ThreadPoolExecutor(min(_READERS, 2 * (os.cpu_count() or 1)), thread_name_prefix="puffin-manifests")
-    try:
-        return tuple(planner.task_of(file) for files in pool.map(files_of, of_data) for file in files)
-    finally:
-        pool.shutdown(cancel_futures=True)
+    threads = min(_READERS, 2 * (os.cpu_count() or 1))
+    with ThreadPoolExecutor(threads, thread_name_prefix="puffin-manifests") as pool:
+        try:
+            readers = [pool.submit(read_some)]
+            if not wait(readers, timeout=_ALONE).done:
+                readers += [pool.submit(read_some) for _ in range(threads - 1)]
+            wait(readers, return_when=FIRST_EXCEPTION)
+        finally:
+            left.clear()  # after an error or an interrupt, read no more
+        for reader in readers:
+            reader.result()
+    return tuple(planner.task_of(file) for number in range(len(of_data)) for file in found[number])
 
 
 def delete_files_of(manifest: ManifestFile, store_for: Callable[[str], Store]) -> Iterator[LiveFile]:

@@ -1,5 +1,7 @@
 """The files in a snapshot's manifests become scan tasks, or are refused by name before anything is read."""
 
+import threading
+import time
 from decimal import Decimal
 
 import pyarrow as pa
@@ -8,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puffin.errors import CorruptMetadataError, FileNotFound, PuffinError, UnsupportedTableError
-from puffin.iceberg.scan.manifest_lists import manifest_files
+from puffin.iceberg.scan import plan
+from puffin.iceberg.scan.manifest_lists import ManifestFile, manifest_files
 from puffin.iceberg.scan.manifests import live_files_of
 from puffin.storage import store_for
 from puffin.tables.scan_task import ContentFile, FileScanTask
@@ -44,6 +47,50 @@ def test_every_live_data_file_is_a_task_in_manifest_order(table):
     first = tasks[0].data_file
     assert (first.content, first.file_format, first.spec_id, first.record_count) == ("DATA", "PARQUET", 0, 10)
     assert (first.split_offsets, first.partition, tasks[0].start, tasks[0].length) == ((4, 50), {"1000": "x"}, 0, 100)
+
+
+@pytest.mark.parametrize(("alone", "threads"), [(60, range(1, 2)), (0, range(2, 9))])
+def test_several_threads_read_manifests_that_take_long(make_table, many_manifests, monkeypatch, alone, threads):
+    table, readers = make_table([(1, "id", "long")]), set()
+    table.snapshot()
+    monkeypatch.setattr(plan, "_ALONE", alone)
+    many_manifests(lambda _: readers.add(threading.get_ident()))
+    assert table.plan() == tuple(map(str, range(60)))
+    assert len(readers) in threads
+
+
+def test_no_more_manifests_are_read_after_an_error(make_table, many_manifests):
+    table, read = make_table([(1, "id", "long")]), []
+    table.snapshot()
+
+    def fail_at_3(manifest):
+        read.append(manifest)
+        if manifest.manifest_path == "3":
+            raise CorruptMetadataError("3: broken")
+
+    many_manifests(fail_at_3)
+    with pytest.raises(CorruptMetadataError, match="3: broken"):
+        table.plan()
+    assert len(read) < 60
+
+
+@pytest.fixture
+def many_manifests(monkeypatch):
+    """Has a snapshot have 60 manifests, each of one data file, which take some time to read."""
+
+    manifests = [ManifestFile(manifest_path=str(number), partition_spec_id=0) for number in range(60)]
+
+    def make(see):
+        def files_of(_self, manifest, _store_for):
+            see(manifest)
+            time.sleep(0.005)
+            return [manifest.manifest_path]
+
+        monkeypatch.setattr(plan, "manifests_of", lambda *_: manifests)
+        monkeypatch.setattr(plan.SnapshotPlanner, "files_of", files_of)
+        monkeypatch.setattr(plan.SnapshotPlanner, "task_of", lambda _self, file: file)
+
+    return make
 
 
 def test_deleted_entries_are_not_read(table):
