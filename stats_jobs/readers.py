@@ -23,7 +23,7 @@ from stats_jobs.execute import Partial, each_column, merge_partials, read_batch
 from stats_jobs.plan import Scan, counted, plan_batches, state_bytes
 
 if TYPE_CHECKING:
-    from puffin.files.formats import DataFiles
+    from puffin.files.formats import DataFiles, FirstOpened
 
 _COLUMNS_PER_THREAD = 4  # so many even out what threads have to do
 _MOST_PIECES = 16  # for each thread: to look for columns in a file takes as long as the file has columns
@@ -58,23 +58,25 @@ class Readers:
 
     def read(self, *, at_once: bool) -> Partial:
         """Read all batches; ``at_once`` if they are enough work to start all threads."""
+        from puffin.files.formats import FirstOpened  # the readers of all formats, as in `read_batch`
+
+        first = FirstOpened()
         with ThreadPoolExecutor(self._threads, thread_name_prefix="puffin-reader") as pool:
             try:
-                readers = [pool.submit(self._read_some)]
+                readers = [pool.submit(self._read_some, first)]
                 if at_once or not wait(readers, timeout=_ALONE).done:
-                    readers += [pool.submit(self._read_some) for _ in range(self._threads - 1)]
+                    readers += [pool.submit(self._read_some, first) for _ in range(self._threads - 1)]
                 merge = functools.partial(merge_partials, put=self._put)
                 merged = functools.reduce(merge, [reader.result() for reader in readers])
                 return dataclasses.replace(merged, rows=sum(map(max, self._rows)))
             finally:
                 self._left.clear()  # after an error or an interrupt, start no more
 
-    def _read_some(self) -> Partial:
-        # The readers of all formats, as in `read_batch`.
+    def _read_some(self, first: FirstOpened) -> Partial:
         from puffin.files.formats import DataFiles, KeptFiles
 
         merged = Partial()
-        with contextlib.closing(KeptFiles(self._store_for)) as files:
+        with contextlib.closing(KeptFiles(self._store_for, first)) as files:
             while self._left:
                 try:
                     piece = self._left.popleft()

@@ -36,6 +36,10 @@ class DataFile(ABC):
     def rows(self, reading: Reading) -> Iterator[Rows]:
         """The values of some columns in the selected rows."""
 
+    def again(self, _source: pa.NativeFile, /) -> DataFile | None:
+        """The same file, opened once more for another thread; None if it has to be read from the beginning."""
+        return None
+
     def bloom_filters(self, _column: FileColumn, /) -> Sequence[bytes]:
         """
         The bitsets of Parquet Bloom filters that together hold every value of a column, one for each row group.

@@ -54,48 +54,46 @@ class FileColumn:
         return pc.if_else(array.is_valid(), self.constant, pa.scalar(None, self.constant.type))
 
 
-def locate_columns(
-    file_schema: pa.Schema,
-    columns: Iterable[Column],
-    *,
-    constants: Mapping[int, Any],
-    name_mapping: _NameMapping | None,
-    where: str,
-    by_name: bool = False,
-) -> tuple[FileColumn, ...]:
+class FileColumns:
     """
-    Find each column in a file.
+    The columns of a file by field id, or by the table's name mapping if the file has no field ids.
 
     Args:
-        constants: The file's identity partition values in JSON form, by field id of their column.
-        name_mapping: Used if the file has no field ids.
         by_name: Use the mapping even if the file has field ids.
-        where: The file's path, for errors.
 
-    Raises:
-        UnsupportedTableError: The file has no field ids and there is no name mapping.
-        CorruptDataFileError: A column is ambiguous in the file, or of the wrong kind.
-        CorruptMetadataError: The default or partition value of a missing column has another type.
+    Attributes:
+        lacks_ids: Whether no field of the file has an id.
     """
-    fields = list(file_schema)
-    mapping = None
-    if fields and (by_name or lacks_field_ids(file_schema)):
-        mapping = name_mapping
-        if mapping is None:
+
+    def __init__(self, schema: pa.Schema, name_mapping: _NameMapping | None, *, by_name: bool = False) -> None:
+        fields = list(schema)
+        self.lacks_ids = not any(map(_has_id, fields))
+        needs_mapping = bool(fields) and (by_name or self.lacks_ids)
+        self._is_readable = not needs_mapping or name_mapping is not None
+        self._root = _Fields(fields, name_mapping if needs_mapping else None, any_case=by_name)
+
+    def locate(self, columns: Iterable[Column], constants: Mapping[int, Any], where: str) -> tuple[FileColumn, ...]:
+        """
+        Find each column.
+
+        Args:
+            constants: The file's identity partition values in JSON form, by field id of their column.
+            where: The file's path, for errors.
+
+        Raises:
+            UnsupportedTableError: The file has no field ids and there is no name mapping.
+            CorruptDataFileError: A column is ambiguous in the file, or of the wrong kind.
+            CorruptMetadataError: The default or partition value of a missing column has another type.
+        """
+        if not self._is_readable:
             raise UnsupportedTableError(f"{where}: the file has no field ids, the table no schema.name-mapping.default")
-    root = _Fields(fields, mapping, any_case=by_name)
-    located = []
-    for column in columns:
-        try:
-            located.append(_locate(root, column, constants))
-        except (CorruptDataFileError, CorruptMetadataError) as exc:
-            raise type(exc)(f"{where}: column {column.name}: {exc}") from exc
-    return tuple(located)
-
-
-def lacks_field_ids(file_schema: pa.Schema) -> bool:
-    """Whether no field of a file has an id, so that the table's name mapping applies."""
-    return not any(_has_id(field) for field in file_schema)
+        located = []
+        for column in columns:
+            try:
+                located.append(_locate(self._root, column, constants))
+            except (CorruptDataFileError, CorruptMetadataError) as exc:
+                raise type(exc)(f"{where}: column {column.name}: {exc}") from exc
+        return tuple(located)
 
 
 def field_id_of(field: pa.Field) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
@@ -10,23 +11,31 @@ import pyarrow as pa
 
 from puffin.files.data_file import DataFile
 from puffin.files.data_file_errors import errors_about
+from puffin.files.file_columns import FileColumns
 from puffin.storage import Store
-from puffin.tables.scan_task import AVRO, DATA, ORC, PARQUET, ContentFile
+from puffin.tables.scan_task import AVRO, DATA, ORC, PARQUET, ContentFile, ScanContext
 
 _NAMES = {PARQUET: "Parquet", AVRO: "Avro", ORC: "ORC"}
 
 
 @contextlib.contextmanager
 def open_data_file(
-    path: str, file_format: str, content: str, record_count: int, store_for: Callable[[str], Store]
+    path: str,
+    file_format: str,
+    content: str,
+    record_count: int,
+    store_for: Callable[[str], Store],
+    known: DataFile | None = None,
 ) -> Iterator[DataFile]:
     """
     Open a data file or delete file; errors in the block become errors about the file (`errors_about`).
 
-    FileNotFound if the file does not exist. ``content`` is the kind of file, for errors.
+    FileNotFound if the file does not exist. ``content`` is the kind of file, for errors; ``known`` is the file as
+    another thread has opened it.
     """
     with _errors_in(path, file_format, content), store_for(path).open_input(path) as source:
-        yield _read(source, file_format, record_count)
+        again = None if known is None else known.again(source)
+        yield _read(source, file_format, record_count) if again is None else again
 
 
 class DataFiles:
@@ -37,31 +46,72 @@ class DataFiles:
 
     def open(self, file: ContentFile) -> AbstractContextManager[DataFile]:
         """As `open_data_file`."""
-        return open_data_file(file.file_path, file.file_format, file.content, file.record_count, self.store_for)
+        return self._open(file)
+
+    def columns(self, file: DataFile, context: ScanContext) -> FileColumns:
+        """The columns of an open file by their field ids."""
+        return FileColumns(file.schema, context.name_mapping, by_name=context.by_name)
+
+    def _open(self, file: ContentFile, *known: DataFile | None) -> AbstractContextManager[DataFile]:
+        of_file = file.file_path, file.file_format, file.content, file.record_count
+        return open_data_file(*of_file, self.store_for, *known)
+
+
+class FirstOpened:
+    """The files that threads have opened, each for the first time: what is known of them need not be read again."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, DataFile] = {}
+        self._locks: dict[str, threading.Lock] = {}
+
+    @contextlib.contextmanager
+    def known(self, path: str) -> Iterator[DataFile | None]:
+        """A file that was opened before; if it is being opened, wait. If none was, the block has to `add` it."""
+        with self._locks.setdefault(path, threading.Lock()):
+            yield self._files.get(path)
+
+    def add(self, path: str, file: DataFile) -> None:
+        self._files[path] = file
 
 
 class KeptFiles(DataFiles):
-    """Opens each file once, and keeps it until it is closed itself; for one thread."""
+    """
+    Opens each file of a table once, and keeps it until it is closed itself; for one thread.
 
-    def __init__(self, store_for: Callable[[str], Store]) -> None:
+    ``first`` is shared with those of other threads.
+    """
+
+    def __init__(self, store_for: Callable[[str], Store], first: FirstOpened) -> None:
         super().__init__(store_for)
+        self._first = first
         self._kept: dict[str, DataFile] = {}
+        self._columns: dict[DataFile, FileColumns] = {}
         self._cleanup = contextlib.ExitStack()
 
     def open(self, file: ContentFile) -> AbstractContextManager[DataFile]:
         return self._opened(file)
 
+    def columns(self, file: DataFile, context: ScanContext) -> FileColumns:
+        if file not in self._columns:
+            self._columns[file] = super().columns(file, context)
+        return self._columns[file]
+
     def close(self) -> None:
         """Close every file."""
         self._kept.clear()
+        self._columns.clear()
         self._cleanup.close()
 
     @contextlib.contextmanager
     def _opened(self, file: ContentFile) -> Iterator[DataFile]:
-        with _errors_in(file.file_path, file.file_format, file.content):
-            if file.file_path not in self._kept:
-                self._kept[file.file_path] = self._cleanup.enter_context(super().open(file))
-            yield self._kept[file.file_path]
+        path = file.file_path
+        with _errors_in(path, file.file_format, file.content):
+            if path not in self._kept:
+                with self._first.known(path) as known:
+                    self._kept[path] = self._cleanup.enter_context(self._open(file, known))
+                    if known is None:
+                        self._first.add(path, self._kept[path])
+            yield self._kept[path]
 
 
 def _errors_in(path: str, file_format: str, content: str) -> AbstractContextManager[None]:

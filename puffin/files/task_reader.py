@@ -16,7 +16,7 @@ import pyarrow as pa
 from puffin.files.data_file import DataFile
 from puffin.files.data_file_errors import errors_about
 from puffin.files.deletes.position_deletes import read_positions
-from puffin.files.file_columns import FileColumn, lacks_field_ids, locate_columns, partition_constants
+from puffin.files.file_columns import FileColumn, FileColumns, partition_constants
 from puffin.files.formats import DataFiles
 from puffin.files.julian import may_be_julian, refuse_julian
 from puffin.files.rows import Reading, Rows, Selection
@@ -69,8 +69,8 @@ class TaskReader:
         The live rows of a task.
 
         Raises:
-            CorruptDataFileError, CorruptMetadataError, UnsupportedTableError: As `DataFiles.open`, `locate_columns` and
-                `refuse_julian`.
+            CorruptDataFileError, CorruptMetadataError, UnsupportedTableError: As `DataFiles.open`, `FileColumns.locate`
+                and `refuse_julian`.
             FileNotFound, StorageError: A file does not exist, or the storage failed.
         """
         path = task.data_file.file_path
@@ -81,8 +81,10 @@ class TaskReader:
             if chosen.cardinality == 0:
                 return
         with self._files.open(task.data_file) as file:
-            self.has_used_mapping |= not self._batch.context.by_name and lacks_field_ids(file.schema)
-            columns = self._locate(self._batch.columns, task.data_file, file.schema)
+            context = self._batch.context
+            of_file = self._files.columns(file, context)
+            self.has_used_mapping |= not context.by_name and of_file.lacks_ids
+            columns = self._locate(of_file, self._batch.columns, task.data_file)
             if self._lift is not None:
                 columns, bytes_lifted = self._lifted(task, file, columns, self._lift)
                 yield Rows(0, {}, bytes_lifted)
@@ -90,7 +92,7 @@ class TaskReader:
                     return
             reading = Reading(
                 columns=columns,
-                selection=Selection(deleted, list(self._equality_filters(task, file.schema)), chosen),
+                selection=Selection(deleted, list(self._equality_filters(task, of_file)), chosen),
                 start=task.start,
                 stop=_stop(task),
                 each_row=self._each_row,
@@ -98,7 +100,7 @@ class TaskReader:
                 side_by_side=self._side_by_side,
             )
             rows = file.rows(reading)
-            if self._batch.context.rebases_dates and file.footer is not None:
+            if context.rebases_dates and file.footer is not None:
                 rows = refuse_julian(rows, reading.columns, file.footer, path)
             yield from rows
 
@@ -118,15 +120,9 @@ class TaskReader:
                 unread.append(column)
         return tuple(unread), size
 
-    def _locate(self, columns: Sequence[Column], file: ContentFile, schema: pa.Schema) -> tuple[FileColumn, ...]:
-        return locate_columns(
-            schema,
-            columns,
-            constants=partition_constants(self._batch.context.specs, file.spec_id, file.partition),
-            name_mapping=self._batch.context.name_mapping,
-            by_name=self._batch.context.by_name,
-            where=file.file_path,
-        )
+    def _locate(self, of_file: FileColumns, columns: Sequence[Column], file: ContentFile) -> tuple[FileColumn, ...]:
+        constants = partition_constants(self._batch.context.specs, file.spec_id, file.partition)
+        return of_file.locate(columns, constants, file.file_path)
 
     def _positions_in(self, files: Iterable[ContentFile], data_path: str) -> DeletionVector | None:
         deleted: DeletionVector | None = None
@@ -154,7 +150,7 @@ class TaskReader:
                 self._positions[file.file_path] = read_positions(opened, data_files)
         return self._positions[file.file_path].get(data_path)
 
-    def _equality_filters(self, task: FileScanTask, schema: pa.Schema) -> Iterator[EqualityFilter]:
+    def _equality_filters(self, task: FileScanTask, of_file: FileColumns) -> Iterator[EqualityFilter]:
         of_task = _equality_deletes([task])
         if not of_task:
             return
@@ -163,7 +159,7 @@ class TaskReader:
 
         for ids, files in of_task.items():
             columns = next(iter(files.values())).equality_columns
-            reader = KeyReader(task.data_file.file_path, self._locate(columns, task.data_file, schema))
+            reader = KeyReader(task.data_file.file_path, self._locate(of_file, columns, task.data_file))
             if ids not in self._deleted_keys:
                 of_batch = _equality_deletes(self._batch.tasks)[ids]
                 self._deleted_keys[ids] = DeletedKeys(

@@ -14,6 +14,7 @@ from deltalake import write_deltalake
 
 from puffin.errors import CorruptDataFileError
 from puffin.files import formats
+from puffin.files.parquet import chunk_plan
 from puffin.load import load_table
 from puffin.statistics.aside import put_aside
 from puffin.statistics.kinds import ROW_COUNTS, SUMMARY, THETA
@@ -78,6 +79,14 @@ def test_each_thread_opens_a_file_once(tmp_path, opens):
     read(opened, plan_here([scan_of(opened)], parallelism=2), threads=2)
     assert len(opens) == 3
     assert max(opens.values()) <= 2
+
+
+def test_footer_is_parsed_once_for_all_threads(tmp_path, monkeypatch):
+    opened, parsed = made_table(tmp_path), []
+    original = chunk_plan.read_footer
+    monkeypatch.setattr(chunk_plan, "read_footer", lambda metadata: parsed.append(metadata) or original(metadata))
+    read(opened, plan_here([scan_of(opened)], parallelism=4), threads=4)
+    assert len(parsed) == 3
 
 
 def test_many_files_are_opened_once_in_all(tmp_path, opens, monkeypatch):

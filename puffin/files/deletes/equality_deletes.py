@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from puffin.errors import CorruptDataFileError
 from puffin.files.data_file import DataFile
 from puffin.files.deletes.row_keys import row_keys
-from puffin.files.file_columns import FileColumn, locate_columns
+from puffin.files.file_columns import FileColumn, FileColumns
 from puffin.sketches.hashing import hash_serialized
 from puffin.tables.base import Column
 from puffin.values.serialized import ByteStrings, WordArray
@@ -118,7 +118,7 @@ def read_deleted_keys(
         CorruptDataFileError: The file lacks a column, or has one of another type.
         UnsupportedTableError: The file has no field ids to find its columns by.
     """
-    located = locate_columns(file.schema, columns, constants={}, name_mapping=name_mapping, where=path)
+    located = FileColumns(file.schema, name_mapping).locate(columns, {}, path)
     for found in located:
         if found.constant is not None:
             raise CorruptDataFileError(

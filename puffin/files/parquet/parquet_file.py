@@ -9,6 +9,7 @@ are streamed, so memory does not grow with the file.
 from __future__ import annotations
 
 import functools
+import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
@@ -39,21 +40,26 @@ class ParquetDataFile(DataFile):
 
     footer: pq.FileMetaData
 
-    def __init__(self, source: pa.NativeFile) -> None:
-        self._layout = _Layout(source, _open(source, read_plain_footer(source)))
-        self.schema = self._layout.parquet.schema_arrow
-        self.footer = self._layout.parquet.metadata
+    def __init__(self, source: pa.NativeFile, layout: _Layout | None = None) -> None:
+        """Read the footer of a file, unless what it tells is given."""
+        self._source = source
+        self._parquet = _open(source, read_plain_footer(source) if layout is None else layout.footer)
+        self._layout = layout or _Layout(self._parquet)
+        self.schema = self._layout.schema
+        self.footer = self._layout.footer
+
+    def again(self, source: pa.NativeFile, /) -> DataFile:
+        return ParquetDataFile(source, self._layout)
 
     def batches(self, paths: Iterable[Path]) -> Iterator[pa.RecordBatch]:
         columns = [".".join(path) for path in paths if path]
-        yield from self._layout.parquet.iter_batches(columns=columns, use_threads=False)
+        yield from self._parquet.iter_batches(columns=columns, use_threads=False)
 
     def bloom_filters(self, column: FileColumn, /) -> Sequence[bytes]:
-        layout = self._layout
-        return read_bloom_filters(layout.source, self.footer, layout.planner.row_groups, column)
+        return read_bloom_filters(self._source, self.footer, self._layout.planner.row_groups, column)
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
-        reader = _RowGroupReader(self._layout, reading)
+        reader = _RowGroupReader(self._source, self._parquet, self._layout, reading)
         most = max(1, _WINDOW_CHUNKS // max(1, len(reading.columns))) if reading.selection.is_all else 1
         chosen = [
             group
@@ -73,28 +79,33 @@ class _RowGroup(NamedTuple):
 
 
 class _Layout:
-    """A file that was opened without dictionaries, and what its footer tells every reading of it."""
+    """What the footer of a file tells every reading of it, in any thread."""
 
-    def __init__(self, source: pa.NativeFile, parquet: pq.ParquetFile) -> None:
-        self.source = source
-        self.parquet = parquet
+    def __init__(self, parquet: pq.ParquetFile) -> None:
+        self.footer = parquet.metadata
+        self.schema = parquet.schema_arrow
+        self._planner: ChunkPlanner | None = None
+        self._lock = threading.Lock()
 
-    @functools.cached_property
+    @property
     def planner(self) -> ChunkPlanner:
-        return ChunkPlanner(self.parquet.metadata, self.parquet.schema_arrow)
+        with self._lock:  # one thread parses the footer
+            if self._planner is None:
+                self._planner = ChunkPlanner(self.footer, self.schema)
+            return self._planner
 
     @functools.cached_property
     def row_groups(self) -> Sequence[_RowGroup]:
-        footer, groups, row = self.parquet.metadata, [], 0
-        for place in range(footer.num_row_groups):
-            group = footer.row_group(place)
+        groups, row = [], 0
+        for place in range(self.footer.num_row_groups):
+            group = self.footer.row_group(place)
             groups.append(_RowGroup(place, group, row, _first_byte(group)))
             row += group.num_rows
         return groups
 
     @functools.cached_property
     def leaf_paths(self) -> Sequence[str]:
-        schema = self.parquet.schema
+        schema = self.footer.schema
         return [schema.column(place).path for place in range(len(schema))]
 
     @functools.cached_property
@@ -107,13 +118,14 @@ class _Layout:
 class _RowGroupReader:
     """Reads row groups of one file."""
 
-    def __init__(self, layout: _Layout, reading: Reading) -> None:
+    def __init__(self, source: pa.NativeFile, parquet: pq.ParquetFile, layout: _Layout, reading: Reading) -> None:
+        self._source = source
         self._layout = layout
         self._reading = reading
         self._columns = reading.columns
         self._selection = reading.selection
         self._all_live = reading.selection.is_all
-        self._opened: dict[tuple[str, ...], pq.ParquetFile] = {(): layout.parquet}
+        self._opened: dict[tuple[str, ...], pq.ParquetFile] = {(): parquet}
 
     def read(self, window: Sequence[_RowGroup]) -> Iterator[Rows]:
         """The rows to read of row groups, several only if all rows are live; errors are pyarrow's."""
@@ -145,7 +157,7 @@ class _RowGroupReader:
     def _read_run(self, column: FileColumn, run: ChunkRun, rest: Sequence[_Rest]) -> Iterator[Rows]:
         """Values that come without their rows; a chunk that has no others is added to the rest of its row group."""
         field_id = column.column.field_id
-        found = None if field_id in self._reading.side_by_side else run.read(self._layout.source)
+        found = None if field_id in self._reading.side_by_side else run.read(self._source)
         if found is None and len(run.chunks) > 1:
             for each in run.one_by_one():
                 yield from self._read_run(column, each, rest)
@@ -168,7 +180,7 @@ class _RowGroupReader:
         columns = [column for column, _ in rest]
         summaries = {column.column.field_id: summary for column, summary in rest if summary is not None}
         plans_of_rest = {column.names: plans[column.names] for column in columns if column.names in plans}
-        as_dictionary = {path for path, plan in plans_of_rest.items() if plan.reads_as_dictionary(self._layout.source)}
+        as_dictionary = {path for path, plan in plans_of_rest.items() if plan.reads_as_dictionary(self._source)}
         live = 0
         for rows in self._read_rows(group, columns, as_dictionary):
             yield rows
@@ -208,7 +220,7 @@ class _RowGroupReader:
     def _reading_as_dictionary(self, paths: tuple[str, ...]) -> pq.ParquetFile:
         # Opening a file decides which columns are read as dictionaries; this does not read its footer again.
         if paths not in self._opened:
-            self._opened[paths] = _open(self._layout.source, self._layout.parquet.metadata, paths)
+            self._opened[paths] = _open(self._source, self._layout.footer, paths)
         return self._opened[paths]
 
 
