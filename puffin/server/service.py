@@ -133,9 +133,9 @@ class Service:
         """The rows that a filter leaves, and the groups that a grouping makes."""
 
         def estimated() -> TableEstimate:
-            return self.lookup.estimate(
-                asked.table, asked.where, asked.group_by, snapshot_id=asked.snapshot_id, ref=asked.ref
-            )
+            estimate = self.lookup.estimate(asked.table, asked.where, asked.group_by, **_snapshot_of(asked))
+            _check_ref(asked.table, asked.ref, asked.snapshot_id, estimate.snapshot_id)
+            return estimate
 
         found = await self.read(asked.table, estimated)
         self.asked(asked.table)
@@ -279,9 +279,7 @@ class Service:
             return TableStatus.of_error(name, Problem.of(exc).detail)
 
     def _plan(self, asked: PlanRequest) -> FilePlan:
-        if asked.ref is None:
-            return self.lookup.plan(asked.table, asked.where, snapshot_id=asked.snapshot_id)
-        plan = self.lookup.plan(asked.table, asked.where, ref=asked.ref)
+        plan = self.lookup.plan(asked.table, asked.where, **_snapshot_of(asked))
         _check_ref(asked.table, asked.ref, asked.snapshot_id, plan.snapshot_id)
         return plan
 
@@ -331,6 +329,11 @@ def _status_json(status: TableStatus, verdicts: Mapping[str, tuple[str, str]]) -
         "state": state,
         "state-reason": reason,
     }
+
+
+def _snapshot_of(asked: EstimateRequest | PlanRequest) -> dict[str, Any]:
+    """How the lookup takes the snapshot of a request: by its ref, if there is one; `_check_ref` compares the id."""
+    return {"snapshot_id": asked.snapshot_id} if asked.ref is None else {"ref": asked.ref}
 
 
 def _check_ref(table: str, ref: str | None, wanted: int | None, found: int | None) -> None:

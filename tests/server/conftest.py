@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
 from puffin.format import THETA_V1, Blob, PuffinWriter
 from puffin.server.app import create_app
@@ -278,3 +279,16 @@ def analyzed(table_document: Callable[..., dict[str, Any]]) -> Callable[..., Pat
         return directory
 
     return make
+
+
+@pytest.fixture
+def tagged(tmp_path: Path) -> Path:
+    """The metadata file of an Iceberg table whose first snapshot has a tag."""
+    catalog = SqlCatalog("t", uri="sqlite://", warehouse=tmp_path.as_uri())
+    catalog.create_namespace("n")
+    rows = pa.table({"a": pa.array([1, 2], pa.int64())})
+    made = catalog.create_table("n.t", rows.schema)
+    made.append(rows)
+    made.manage_snapshots().create_tag(made.current_snapshot().snapshot_id, "old").commit()
+    made.append(rows)
+    return Path(made.metadata_location.removeprefix("file://"))

@@ -32,3 +32,16 @@ def test_estimates_answer_as_the_command_does(tmp_path: Path, client_of: Callabl
     assert client.post("/v1/estimate/filter", json={**asked, "where": "k ="}).status_code == 400
     assert client.post("/v1/estimate/filter", json={**asked, "table": "/"}).status_code == 403
     assert client.post("/v1/estimate/filter", json={**asked, "group-by": ["absent"]}).status_code == 404
+
+
+def test_ref_has_to_lead_to_the_snapshot_beside_it(tagged: Path, client_of: Callable[..., Any]) -> None:
+    """As for every other question about a table."""
+    client = client_of(tagged.parent)
+
+    def estimate(**snapshot: Any) -> Any:
+        return client.post("/v1/estimate/filter", json={"table": str(tagged), **snapshot})
+
+    old, current = estimate(ref="old").json(), estimate().json()
+    assert (old["row-count"], current["row-count"]) == (2, 4)
+    assert estimate(ref="old", **{"snapshot-id": old["snapshot-id"]}).json() == old
+    assert estimate(ref="old", **{"snapshot-id": current["snapshot-id"]}).status_code == 404

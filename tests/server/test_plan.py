@@ -13,7 +13,6 @@ import httpx
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
-from pyiceberg.catalog.sql import SqlCatalog
 
 import puffin
 from puffin.planning.file_plan import FilePlan
@@ -31,19 +30,6 @@ def table(tmp_path: Path) -> Path:
         write_deltalake(path, pa.table({"k": [i, i + 10], "s": [f"a{i}", f"z{i}"]}), mode="append")
     index(str(path), IndexOptions(columns=("s",)))
     return path
-
-
-@pytest.fixture
-def tagged(tmp_path: Path) -> Path:
-    """The metadata file of an Iceberg table whose first snapshot has a tag."""
-    catalog = SqlCatalog("t", uri="sqlite://", warehouse=tmp_path.as_uri())
-    catalog.create_namespace("n")
-    rows = pa.table({"a": pa.array([1, 2], pa.int64())})
-    made = catalog.create_table("n.t", rows.schema)
-    made.append(rows)
-    made.manage_snapshots().create_tag(made.current_snapshot().snapshot_id, "old").commit()
-    made.append(rows)
-    return Path(made.metadata_location.removeprefix("file://"))
 
 
 def asked(client: Any, table: object, where: str | None = None, **others: Any) -> Any:
