@@ -162,7 +162,7 @@ class Watch(threading.Thread):
     def states(self) -> dict[str, str]:
         """The state of each table now."""
         now = time.monotonic()
-        states = {each.table.key: each.state for each in decide(self.watcher.look(), time.time())}
+        states = {each.seen.key: each.state for each in decide(self.watcher.look(), time.time())}
         for key, state in states.items():
             if state == DUE and POISONED not in key:
                 self._since.setdefault(key, now)

@@ -27,16 +27,16 @@ class BrokenTables:
 
     def log(self, verdicts: Iterable[Verdict]) -> None:
         """Log what is newly broken among the verdicts of a look."""
-        broken = {each.table.key: each for each in verdicts if each.state == BROKEN}
+        broken = {each.seen.key: each for each in verdicts if each.state == BROKEN}
         reasons = {key: _CHANGING.sub("", verdict.why) for key, verdict in broken.items()}
         for key, verdict in broken.items():
             if self._known.get(key) != reasons[key]:
-                _log.error("%s", why_broken(verdict), extra={"table": verdict.table.status.table})
+                _log.error("%s", why_broken(verdict), extra={"table": verdict.seen.name})
         self._known = reasons
 
 
 def why_broken(verdict: Verdict) -> str:
     """One line about a table that is broken, with its name."""
-    catalog, name = verdict.table.table.catalog, verdict.table.status.table
+    catalog, name = verdict.seen.catalog, verdict.seen.name
     line = line_about(name, verdict.why)
     return line if catalog in (None, name) else f"{catalog}: {line}"

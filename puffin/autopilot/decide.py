@@ -53,7 +53,7 @@ class Verdict:
         value: The value of the run per byte; the highest goes first.
     """
 
-    table: SeenTable
+    seen: SeenTable
     state: str
     why: str
     statistics: bool = False
@@ -63,14 +63,14 @@ class Verdict:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "table": self.table.status.table,
-            "catalog": self.table.table.catalog,
+            "table": self.seen.name,
+            "catalog": self.seen.catalog,
             "state": self.state,
             "reason": self.why,
             "statistics": self.statistics,
             "index": self.index,
             "bytes-to-read": self.bytes,
-            "health": self.table.status.health,
+            "health": self.seen.status.health,
         }
 
 
@@ -84,7 +84,7 @@ def decide(
     The verdict on each table: those that are due first, in the order of their value; ``questions`` are counted by
     `CoveredTable.asked_as`.
     """
-    verdicts = [judge(table, now, past, (questions or {}).get(table.table.asked_as, 0)) for table in tables]
+    verdicts = [judge(seen, now, past, (questions or {}).get(seen.covered.asked_as, 0)) for seen in tables]
     return sorted(verdicts, key=lambda each: (STATES.index(each.state) if each.state != DUE else -1, -each.value))
 
 
@@ -108,20 +108,20 @@ def spread(verdicts: Sequence[Verdict], seed: int) -> list[Verdict]:
     return [verdict for verdict, _ in due]
 
 
-def judge(table: SeenTable, now: float, past: Past = Past(), questions: int = 0) -> Verdict:
+def judge(seen: SeenTable, now: float, past: Past = Past(), questions: int = 0) -> Verdict:
     """What is to be done for a table."""
-    policy, status = table.policy, table.status
+    policy, status = seen.policy, seen.status
     if policy is not None and policy.due.never:
-        return Verdict(table=table, state=NEVER, why="the policy says never")
-    failure = past.failures.get(table.key)
+        return Verdict(seen=seen, state=NEVER, why="the policy says never")
+    failure = past.failures.get(seen.key)
     if policy is None or status.error is not None:
-        return Verdict(table=table, state=BROKEN, why=status.error or status.reason)
+        return Verdict(seen=seen, state=BROKEN, why=status.error or status.reason)
     statistics, index = _why_statistics(policy, status, now), _why_index(policy, status)
     why = statistics or index
     if why is None:
-        return Verdict(table=table, state=FRESH, why=status.reason)
+        return Verdict(seen=seen, state=FRESH, why=status.reason)
     verdict = Verdict(
-        table=table,
+        seen=seen,
         state=DUE,
         why=why,
         statistics=statistics is not None,
@@ -132,7 +132,7 @@ def judge(table: SeenTable, now: float, past: Past = Past(), questions: int = 0)
         again = f"again in {shown_seconds(failure.until - now)}"
         return dataclasses.replace(verdict, state=HELD, why=f"failed {failure.count} times, {again}: {failure.error}")
     made = (status.statistics_timestamp_ms or 0) / 1000 if statistics else 0.0
-    until = max(made, past.ended.get(table.key, 0.0)) + policy.due.at_most_every
+    until = max(made, past.ended.get(seen.key, 0.0)) + policy.due.at_most_every
     if until > now:
         return dataclasses.replace(verdict, state=WAITING, why=f"{why}; waits for {shown_seconds(until - now)}")
     stale = (BEST + 1 - status.health) / BEST

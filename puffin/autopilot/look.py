@@ -57,17 +57,25 @@ class CoveredTable:
 class SeenTable:
     """A table as its metadata shows it; ``policy`` and ``location`` are None if that cannot be read."""
 
-    table: CoveredTable
+    covered: CoveredTable
     policy: TablePolicy | None
     status: TableStatus
     location: str | None = None
 
     @property
     def key(self) -> str:
-        return self.table.key
+        return self.covered.key
+
+    @property
+    def name(self) -> str:
+        return self.covered.found.name
+
+    @property
+    def catalog(self) -> str | None:
+        return self.covered.catalog
 
     def to_json(self) -> dict[str, Any]:
-        return {"catalog": self.table.catalog, **self.status.to_json()}
+        return {"catalog": self.catalog, **self.status.to_json()}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ class Autopilot:
         seen = self._watcher.look()
         now = time.time()
         verdicts = decide(seen, now, self._past(), questions(self.policy.questions, self.asked))
-        self._last = {each.table.table.asked_as: (each.state, each.why) for each in verdicts}
+        self._last = {each.seen.covered.asked_as: (each.state, each.why) for each in verdicts}
         self.counts.look(verdicts, now, time.monotonic() - started)
         self._count_budget()
         return verdicts
@@ -145,13 +145,13 @@ class Autopilot:
     def _submit(self, pool: ThreadPoolExecutor, verdicts: Sequence[Verdict]) -> list[Future[None]]:
         futures = []
         for verdict in spread(verdicts, self._seed):
-            if verdict.table.key not in self._running:
+            if verdict.seen.key not in self._running:
                 futures.append(pool.submit(self._run, verdict))
         if self.policy.clean is not None:
             now, every = time.time(), self.policy.clean.every
             before = self._ledger.looked(now, now - self.policy.look_every)
             for verdict in verdicts:
-                phase = zlib.crc32(verdict.table.key.encode()) % every  # so that not all tables are cleaned at once
+                phase = zlib.crc32(verdict.seen.key.encode()) % every  # so that not all tables are cleaned at once
                 passed = (now - phase) // every > (before - phase) // every
                 if passed and verdict.state not in (BROKEN, NEVER):
                     futures.append(pool.submit(self._clean, verdict))
@@ -178,7 +178,7 @@ class Autopilot:
     @contextlib.contextmanager
     def _alone_on(self, verdict: Verdict) -> Iterator[bool]:
         """Whether nobody else on this machine works on a table, and keep others off it in the block."""
-        key = verdict.table.key
+        key = verdict.seen.key
         with self._guard:
             is_free = key not in self._running
             self._running.add(key)
@@ -186,7 +186,7 @@ class Autopilot:
             yield False
             return
         try:
-            with self._claims.hold(verdict.table.location or key) as is_ours:
+            with self._claims.hold(verdict.seen.location or key) as is_ours:
                 if not is_ours:
                     _log.info("%s: not run: another instance works on it", key)
                 yield is_ours
@@ -198,14 +198,14 @@ class Autopilot:
         limits = self.policy.limits
         day = limits.day(_utc())
         if not self._ledger.reserve(planned.bytes, day, limits.bytes_per_day):
-            _log.info("%s: not run: today's budget is spent", planned.table.key)
+            _log.info("%s: not run: today's budget is spent", planned.seen.key)
             return
         event = self._attempt(planned)
         self._ledger.settle(planned.bytes, event.bytes_read, day)
-        self._remember(planned.table.key, event)
+        self._remember(planned.seen.key, event)
 
     def _attempt(self, planned: Verdict) -> Event:
-        verdict = judge(look_at(planned.table.table), time.time(), self._past())
+        verdict = judge(look_at(planned.seen.covered), time.time(), self._past())
         if verdict.state != DUE:
             return self._event(planned, SKIPPED, Done(), 0.0, reason=verdict.why)
         started = time.monotonic()
@@ -216,7 +216,7 @@ class Autopilot:
         except Exception as exc:  # noqa: BLE001 - a table must not stop the others
             outcome, error = (INTERRUPTED if self._stopped.is_set() else FAILED), _one_line(exc)
             if not isinstance(exc, PuffinError):
-                _log.exception("%s: internal error, please report it", verdict.table.key)
+                _log.exception("%s: internal error, please report it", verdict.seen.key)
         event = self._event(verdict, outcome, done, time.monotonic() - started)
         # What a failed run has read is not known; the estimate is what it could have been.
         read = verdict.bytes if error else done.bytes_read
@@ -232,10 +232,10 @@ class Autopilot:
     def _clean_claimed(self, verdict: Verdict, cleaning: Cleaning) -> None:
         started, error, reason = time.monotonic(), None, "scheduled"
         try:
-            files = clean_table(verdict.table.table, cleaning)
+            files = clean_table(verdict.seen.covered, cleaning)
             reason = "a file removed" if files == 1 else f"{files:,} files removed"
         except (UsageError, UnsupportedError) as exc:
-            _log.info("%s: not cleaned: %s", verdict.table.key, exc)
+            _log.info("%s: not cleaned: %s", verdict.seen.key, exc)
             return
         except Exception as exc:  # noqa: BLE001 - as above
             error = _one_line(exc)
@@ -274,8 +274,8 @@ class Autopilot:
         both = [name for name, wanted in (("statistics", verdict.statistics), ("index", verdict.index)) if wanted]
         return Event(
             seconds=time.time(),
-            table=verdict.table.status.table,
-            catalog=verdict.table.table.catalog,
+            table=verdict.seen.name,
+            catalog=verdict.seen.catalog,
             action=action or " and ".join(both),
             outcome=outcome,
             reason=reason or verdict.why,

@@ -41,13 +41,14 @@ class Done:
 
 def run_table(verdict: Verdict, driver_bytes: int, spark: SparkStarter, progress: Progress) -> Done:
     """Do what is due for a table; raises what `stats_jobs.analyze` and `stats_jobs.index` raise."""
-    policy, table = verdict.table.policy, verdict.table.table.load()
+    seen = verdict.seen
+    policy, table = seen.policy, seen.covered.load()
     if policy is None:
         return Done()
     done = Done()
     if verdict.statistics:
-        done = _statistics(table, _also(policy, verdict.table.status), driver_bytes, spark, progress)
-    new = not set(policy.index_columns) <= set(verdict.table.status.indexed_columns)
+        done = _statistics(table, _also(policy, seen.status), driver_bytes, spark, progress)
+    new = not set(policy.index_columns) <= set(seen.status.indexed_columns)
     if verdict.index and (new or not verdict.statistics):  # statistics have caught up the columns that it had
         done = done.beside(_index(table, policy, driver_bytes, spark, progress))
     return done

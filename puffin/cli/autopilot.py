@@ -14,7 +14,7 @@ import click
 
 from puffin.cli.logs import errors_shown
 from puffin.cli.options import as_json, diagnostics, log_format, of_remote, print_failure
-from puffin.cli.render import aligned, human_bytes, print_json, print_lines
+from puffin.cli.render import aligned, human_bytes, print_json, print_lines, with_catalog
 
 if TYPE_CHECKING:
     from puffin.autopilot.decide import Verdict
@@ -178,7 +178,7 @@ class _Outcome:
 
 def _end(ctx: click.Context, verdicts: Sequence[Verdict], events: Sequence[Event], settings: Any) -> None:
     """Fail if a table could not be read, or its run failed."""
-    broken = {each.table.key: each for each in verdicts if each.state == "broken"}
+    broken = {each.seen.key: each for each in verdicts if each.state == "broken"}
     failed = len(broken) + sum(event.outcome == "failed" for event in events)
     if failed:
         # A dry run shows reasons on stdout, and JSON has a line for each.
@@ -197,10 +197,10 @@ def _why(broken: Sequence[Verdict]) -> str:
 
 
 def _document(pilot: Autopilot, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    may = {verdict.table.key: starts for verdict, starts in pilot.plan(verdicts)}
+    may = {verdict.seen.key: starts for verdict, starts in pilot.plan(verdicts)}
     return {
         "budget-left": pilot.budget_left(),
-        "tables": [{**each.to_json(), "may-start": may.get(each.table.key)} for each in verdicts],
+        "tables": [{**each.to_json(), "may-start": may.get(each.seen.key)} for each in verdicts],
     }
 
 
@@ -213,10 +213,10 @@ def _print_plan(pilot: Autopilot, verdicts: Sequence[Verdict], *, as_json: bool)
 
 def _plan_lines(pilot: Autopilot, verdicts: Sequence[Verdict]) -> Iterator[str]:
     planned = pilot.plan(verdicts)
-    may = {verdict.table.key: starts for verdict, starts in planned}
+    may = {verdict.seen.key: starts for verdict, starts in planned}
     if verdicts:
         head = ("state", "table", "to read", "")
-        yield from aligned([head, *(_row(each, may.get(each.table.key)) for each in verdicts)], right=(2,))
+        yield from aligned([head, *(_row(each, may.get(each.seen.key)) for each in verdicts)], right=(2,))
     left = pilot.budget_left()
     starts = [verdict for verdict, may_start in planned if may_start]
     budget = "" if left is None else f"; {human_bytes(left)} are left of today's budget"
@@ -225,15 +225,13 @@ def _plan_lines(pilot: Autopilot, verdicts: Sequence[Verdict]) -> Iterator[str]:
 
 
 def _row(verdict: Verdict, may_start: bool | None) -> tuple[str, ...]:
-    name = verdict.table.status.table
-    catalog = verdict.table.table.catalog
     state = "not now" if may_start is False else verdict.state
     size = human_bytes(verdict.bytes) if verdict.statistics or verdict.index else "-"
-    return state, name if catalog is None else f"{catalog}: {name}", size, verdict.why
+    return state, with_catalog(verdict.seen.name, verdict.seen.catalog), size, verdict.why
 
 
 def _line(event: Event) -> str:
-    name = event.table if event.catalog is None else f"{event.catalog}: {event.table}"
+    name = with_catalog(event.table, event.catalog)
     if event.error is not None:
         return f"{name}: {event.action} {event.outcome}: {event.error}"
     read = f", {human_bytes(event.bytes_read)} read in {event.elapsed_seconds:.1f} s" if event.rows_read else ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from puffin.cli.options import as_json, diagnostics, print_failure
-from puffin.cli.render import aligned, human_bytes, print_json, print_lines
+from puffin.cli.render import aligned, human_bytes, print_json, print_lines, with_catalog
 from puffin.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ def _document(policy: Policy, tables: Sequence[SeenTable]) -> dict[str, Any]:
         },
         "tables": [
             {
-                "table": table.status.table,
-                "catalog": table.table.catalog,
+                "table": table.name,
+                "catalog": table.catalog,
                 "policy": None if table.policy is None else table.policy.to_json(),
                 "error": table.status.error,
             }
@@ -95,7 +95,7 @@ def _lines(policy: Policy, tables: Sequence[SeenTable], *, file_only: bool) -> I
 
 def _row(table: SeenTable) -> tuple[str, ...]:
     policy = table.policy
-    name = table.status.table if table.table.catalog is None else f"{table.table.catalog}: {table.status.table}"
+    name = with_catalog(table.name, table.catalog)
     if policy is None:
         return name, "-", "-", "-", "-", table.status.error or ""
     columns = "all" if policy.columns is None else ",".join((*policy.columns, *policy.joint)) or "none"

@@ -154,6 +154,11 @@ def aligned(rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> li
     ]
 
 
+def with_catalog(table: str, catalog: str | None) -> str:
+    """The name of a table after that of its catalog, if it is in one."""
+    return table if catalog is None else f"{catalog}: {table}"
+
+
 def human_bytes(size: int) -> str:
     """A size for a person: ``"1.5 MiB"``."""
     value, units = float(size), ["B", "KiB", "MiB", "GiB", "TiB"]

@@ -146,7 +146,7 @@ def test_due_tables_come_first_in_the_order_of_value_per_byte() -> None:
         seen(table="asked", rule=rule, bytes_to_read=1000 * MIB, health=50),
     ]
     verdicts = decide(tables, NOW, questions={"asked": 10_000})
-    assert [each.table.status.table for each in verdicts] == ["asked", "worse", "small", "tiny", "large", "fresh"]
+    assert [each.seen.name for each in verdicts] == ["asked", "worse", "small", "tiny", "large", "fresh"]
 
 
 def test_instances_begin_with_different_tables_of_the_same_value() -> None:
@@ -154,7 +154,7 @@ def test_instances_begin_with_different_tables_of_the_same_value() -> None:
     alike = [seen(table=f"t{n}", rule=rule, bytes_to_read=(10 + n % 3) * MIB) for n in range(20)]
     small = seen(table="small", rule=rule, bytes_to_read=MIB)
     verdicts = decide([*alike, small, seen(table="fresh", health=100)], NOW)
-    orders = {seed: [each.table.status.table for each in spread(verdicts, seed)] for seed in (1, 2)}
+    orders = {seed: [each.seen.name for each in spread(verdicts, seed)] for seed in (1, 2)}
     assert orders[1][0] == orders[2][0] == "small"
     assert orders[1] != orders[2]
     assert sorted(orders[1]) == sorted(orders[2]) == sorted(["small", *(f"t{n}" for n in range(20))])

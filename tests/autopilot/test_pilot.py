@@ -30,7 +30,7 @@ EVERY = "rules: [{due: {rows-changed: 5%, at-most-every: 0s}, index-columns: [k]
 
 
 def states(pilot: Autopilot) -> dict[str, str]:
-    return {Path(each.table.status.table).name: each.state for each in pilot.look()}
+    return {Path(each.seen.name).name: each.state for each in pilot.look()}
 
 
 def health(table: Path) -> int:
@@ -44,7 +44,7 @@ def test_one_run_makes_all_tables_fresh_and_the_next_reads_nothing(lake: Path, p
     assert [(event.outcome, event.action) for event in events] == [(DONE, "statistics and index")] * 3
     assert all(event.bytes_read > 0 and event.committed for event in events)
     assert states(pilot) == {"a": FRESH, "b": FRESH, "c": FRESH}
-    (found,) = [each.table.status for each in pilot.look() if each.table.status.table.endswith("/a")]
+    (found,) = [each.seen.status for each in pilot.look() if each.seen.name.endswith("/a")]
     assert (found.health, found.indexed_columns) == (100, ("k",))
     events.clear()
     pilot.run(once=True)
@@ -247,7 +247,7 @@ def test_catalog_that_is_down_is_shown_and_the_others_go_on(lake: Path, pilot_of
     verdicts = pilot.run(once=True)
     assert {Path(event.table).name for event in events} == {"a", "b", "c"}
     (broken,) = [each for each in verdicts if each.state == BROKEN]
-    assert broken.table.key == "gone:gone"
+    assert broken.seen.key == "gone:gone"
 
 
 def test_broken_table_is_logged_when_it_breaks_and_when_the_reason_changes(
@@ -286,7 +286,7 @@ def test_reason_that_names_another_request_is_the_same(caplog: pytest.LogCapture
         "HTTP 401 (request 01D9E3B7A2C4)",
     ):
         seen = SeenTable(CoveredTable("prod", found, None), None, TableStatus.of_error("db.t", why))
-        broken.log([Verdict(table=seen, state=BROKEN, why=why)])
+        broken.log([Verdict(seen=seen, state=BROKEN, why=why)])
     assert caplog.messages == [
         "prod: db.t: HTTP 503 (request 4F1A90BC22D1)",
         "prod: db.t: HTTP 401 (request 01D9E3B7A2C4)",
@@ -297,7 +297,7 @@ def test_directory_that_cannot_be_listed_is_shown_and_the_tables_are_run(
     lake: Path, pilot_of: Callable[..., Any], locked: Callable[[Path], Path]
 ) -> None:
     locked(lake / "aa")
-    assert {Path(each.table.key).name: each.state for each in pilot_of().run(once=True)} == {
+    assert {Path(each.seen.key).name: each.state for each in pilot_of().run(once=True)} == {
         **dict.fromkeys("abc", DUE),
         "aa": BROKEN,
     }
@@ -308,7 +308,7 @@ def test_planners_questions_come_from_a_server(lake: Path, pilot_of: Callable[..
     asked = lake.parent / "plans.json"
     asked.write_text(json.dumps({"tables": [{"table": str(lake / "db/c"), "plans": 100}]}))
     pilot = pilot_of("questions: plans.json\n")
-    assert Path(pilot.look()[0].table.status.table).name == "c"
+    assert Path(pilot.look()[0].seen.name).name == "c"
     asked.write_text("not json")
     assert len(pilot.look()) == 3
 
@@ -322,7 +322,7 @@ def test_questions_to_a_server_in_this_process_weigh_without_a_log(
     pilot = pilot_of("questions: plans.json\n")
 
     def order() -> list[str]:
-        return [Path(each.table.status.table).name for each in pilot.look()]
+        return [Path(each.seen.name).name for each in pilot.look()]
 
     assert order()[0] == "a"
     for _ in range(2):
