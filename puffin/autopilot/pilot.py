@@ -214,9 +214,7 @@ class Autopilot:
             with self._sparks.lend(verdict.bytes) as spark:
                 done = run_table(verdict, self.policy.limits.driver_bytes, spark, self._progress)
         except Exception as exc:  # noqa: BLE001 - a table must not stop the others
-            outcome, error = (INTERRUPTED if self._stopped.is_set() else FAILED), _one_line(exc)
-            if not isinstance(exc, PuffinError):
-                _log.exception("%s: internal error, please report it", verdict.seen.key)
+            outcome, error = (INTERRUPTED if self._stopped.is_set() else FAILED), _told(exc, verdict)
         event = self._event(verdict, outcome, done, time.monotonic() - started)
         # What a failed run has read is not known; the estimate is what it could have been.
         read = verdict.bytes if error else done.bytes_read
@@ -238,7 +236,7 @@ class Autopilot:
             _log.info("%s: not cleaned: %s", verdict.seen.key, exc)
             return
         except Exception as exc:  # noqa: BLE001 - as above
-            error = _one_line(exc)
+            error = _told(exc, verdict)
         outcome = DONE if error is None else FAILED
         event = self._event(verdict, outcome, Done(), time.monotonic() - started, action="clean", reason=reason)
         self._tell(dataclasses.replace(event, error=error))
@@ -306,9 +304,12 @@ def _left(futures: Sequence[Future[None]]) -> list[Future[None]]:
     return [future for future in futures if not future.done()]
 
 
-def _one_line(exc: BaseException) -> str:
-    text = " ".join(str(exc).split()) or type(exc).__name__
-    return text if isinstance(exc, PuffinError) else f"internal error: {exc!r}"
+def _told(exc: Exception, verdict: Verdict) -> str:
+    """What an event says of an error, in one line; the traceback of a bug goes to the log."""
+    if isinstance(exc, PuffinError):
+        return " ".join(str(exc).split()) or type(exc).__name__
+    _log.error("%s: internal error, please report it", verdict.seen.key, exc_info=exc)
+    return f"internal error: {exc!r}"
 
 
 def _utc() -> datetime.datetime:

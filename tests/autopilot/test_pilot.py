@@ -203,6 +203,23 @@ def test_tables_are_cleaned_on_schedule(lake: Path, pilot_of: Callable[..., Any]
     assert set(lake.rglob("_delta_log/**/*.stats")) <= kept
 
 
+def test_bug_in_cleaning_is_logged_with_its_traceback(
+    pilot_of: Callable[..., Any], monkeypatch: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any) -> int:
+        raise ZeroDivisionError
+
+    events: list[Event] = []
+    pilot = pilot_of("clean: {every: 1h, older-than: 1h}\nstate: state\n", events.append)
+    pilot.run(once=True)
+    clock, events[:] = pilot_module.time.time, []
+    monkeypatch.setattr(pilot_module.time, "time", lambda: clock() + 3600)
+    monkeypatch.setattr(pilot_module, "clean_table", fail)
+    pilot.run(once=True)
+    assert {(event.outcome, event.error) for event in events} == {(FAILED, "internal error: ZeroDivisionError()")}
+    assert len([each for each in caplog.records if each.exc_info]) == len(events) == 3
+
+
 def test_stop_ends_a_loop_and_leaves_nothing_claimed(lake: Path, pilot_of: Callable[..., Any]) -> None:
     ran = threading.Event()
     pilot = pilot_of("look-every: 1s\nstate: state\n", lambda _: ran.set())
