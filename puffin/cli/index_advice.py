@@ -54,7 +54,7 @@ def _advice(name: str, chosen: TableOptions, columns: Sequence[str] | None, fpp:
     from puffin.load import load_table
     from puffin.lookup.index_advice import advise
 
-    return advise(load_table(name, **chosen.table_in), columns, fpp)
+    return advise(load_table(name, **chosen.catalog_arguments), columns, fpp)
 
 
 def _lines(advice: IndexAdvice) -> list[str]:

@@ -11,13 +11,11 @@ import contextlib
 import dataclasses
 import functools
 import logging
-import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import click
 
@@ -34,23 +32,18 @@ from puffin.cli.options import (
     of_remote,
     print_failure,
 )
-from puffin.cli.render import JsonList, console, print_lines, print_result
+from puffin.cli.render import JsonList, print_lines, print_result
+from puffin.cli.screen import screen
 from puffin.cli.summary import JobReport, RunSummary
 from puffin.errors import PuffinError, line_about
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as Bars
-
     from puffin.tables.snapshot import Table
     from stats_jobs import SparkStarter
 
 _log = logging.getLogger(__name__)
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-Progress: TypeAlias = Callable[[int, int], None]
-Watch: TypeAlias = Callable[[str], AbstractContextManager[Progress | None]]
-
-
 _Report = TypeVar("_Report", bound=JobReport)
 _FAILED = "failed"
 
@@ -63,7 +56,7 @@ class Job(Generic[_Report]):
     Attributes:
         run: Runs it on one table, as `stats_jobs.analyze`.
         run_many: Runs it on several, as `stats_jobs.analyze_many`.
-        options: How, as both take it.
+        options: The job's own options, which both take.
         text: The lines that a person sees of a report; takes the table's name too.
         ending: How a table ended, in a few words that a count can precede.
     """
@@ -101,8 +94,8 @@ class TableOptions:
         return len(self.tables) + len(self.spark_tables) == 1 and not is_a_choice
 
     @property
-    def table_in(self) -> dict[str, Any]:
-        """How jobs take the catalog."""
+    def catalog_arguments(self) -> dict[str, Any]:
+        """The catalog, as arguments of jobs."""
         return {"catalog": self.catalog, "catalog_properties": self.catalog_properties}
 
     @property
@@ -224,66 +217,97 @@ def run_job(ctx: click.Context, chosen: TableOptions, job: Job[_Report]) -> None
     from stats_jobs import SparkStarter
 
     names = chosen.names()
-    settings = ctx.find_root().obj
-    as_text = settings.get("log-format") != JSON  # otherwise stderr is for programs: no bars, no Spark output
-    verbose = as_text and bool(settings.get("verbose"))
-    run = RunSummary(chosen.summary)
+    run = _Run(chosen, job, RunSummary(chosen.summary), ctx.find_root().obj)
+    verbose = run.has_text and bool(run.settings.get("verbose"))
+    failed = 0
     with SparkStarter(master=chosen.master, remote=chosen.remote, conf=chosen.conf, verbose=verbose) as spark:
         wanted: list[str | Table] = [*names, *chosen.of_spark(spark)]
         if chosen.is_one:
-            (name,) = (*chosen.tables, *chosen.spark_tables)
-            settings["table"] = name
-            try:
-                with screen(bars=as_text) as shown, shown.watch(name) as progress:
-                    report = job.run(wanted[0], job.options, spark, progress, **chosen.table_in)
-            except BaseException as exc:
-                _record(run, name, exc, job)
-                raise
-            _record(run, name, report, job)
-            print_result(report, job.text(name, report), as_json=chosen.json_output)
-            run.check()
-            return
+            run.on_one(wanted[0], spark)
+        else:
+            failed = run.on_many(wanted, spark)
+    if failed:
+        print_failure(f"{failed} of {len(wanted)} tables failed", run.settings)
+        ctx.exit(1)
+    run.summary.check()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Run(Generic[_Report]):
+    """A job on the chosen tables, the summary of what it did, and the ``settings`` of the program."""
+
+    chosen: TableOptions
+    job: Job[_Report]
+    summary: RunSummary
+    settings: dict[str, Any]
+
+    @property
+    def has_text(self) -> bool:
+        """Whether stderr is for people. For programs there are no bars, and Spark does not print."""
+        return bool(self.settings.get("log-format") != JSON)
+
+    def on_one(self, table: str | Table, spark: SparkStarter) -> None:
+        """Run the job on the only table, and print its report."""
+        (name,) = (*self.chosen.tables, *self.chosen.spark_tables)
+        self.settings["table"] = name
+        try:
+            with screen(bars=self.has_text) as shown, shown.watch(name) as progress:
+                report = self.job.run(table, self.job.options, spark, progress, **self.chosen.catalog_arguments)
+        except BaseException as exc:
+            self._record(name, exc)
+            raise
+        self._record(name, report)
+        print_result(report, self.job.text(name, report), as_json=self.chosen.json_output)
+
+    def on_many(self, tables: Sequence[str | Table], spark: SparkStarter) -> int:
+        """Run the job on several tables, and print each when it is done; return how many failed."""
         started = time.monotonic()
-        documents = JsonList("tables") if chosen.json_output else None
+        documents = JsonList("tables") if self.chosen.json_output else None
         endings: Counter[str] = Counter()
         with contextlib.ExitStack() as cleanup:
-            shown = cleanup.enter_context(screen(bars=as_text))
-            outcomes = job.run_many(
-                wanted, job.options, spark, only_stale=chosen.only_stale, watch=shown.watch, **chosen.table_in
-            )
+            shown = cleanup.enter_context(screen(bars=self.has_text))
+            how = {"only_stale": self.chosen.only_stale, "watch": shown.watch, **self.chosen.catalog_arguments}
+            outcomes = self.job.run_many(tables, self.job.options, spark, **how)
             for name, answer in cleanup.enter_context(contextlib.closing(outcomes)):
-                endings[_ending(answer, job)] += 1
-                _record(run, name, answer, job)
+                endings[self._ending(answer)] += 1
+                self._record(name, answer)
                 if documents is not None:
                     documents.add(_document(name, answer))
                 else:
-                    shown.say([line_about(name, answer)] if isinstance(answer, PuffinError) else job.text(name, answer))
+                    shown.say(self._lines(name, answer))
                 if isinstance(answer, PuffinError):
-                    _tell_stderr(name, answer, settings)
+                    self._tell_stderr(name, answer)
         failed = endings[_FAILED]
         if documents is not None:
             documents.print()
         else:
-            endings["skipped as up to date"] = len(wanted) - endings.total()
-            print_lines([_counted(endings, asked=len(wanted), seconds=time.monotonic() - started)])
-    if failed:
-        print_failure(f"{failed} of {len(wanted)} tables failed", settings)
-        ctx.exit(1)
-    run.check()
+            endings["skipped as up to date"] = len(tables) - endings.total()
+            print_lines([_counted(endings, asked=len(tables), seconds=time.monotonic() - started)])
+        return failed
 
+    def _record(self, name: str, answer: _Report | BaseException) -> None:
+        """Record the outcome of a table in the summary and the log."""
+        self.summary.add(name, answer)
+        with about(name):
+            if isinstance(answer, BaseException):
+                _log.error("%s", line_about(name, answer), extra={"error": type(answer).__name__})
+            else:
+                _log.info("%s: %s, %d rows read", name, self.job.ending(answer), answer.rows_read)
 
-def _record(run: RunSummary, name: str, answer: _Report | BaseException, job: Job[_Report]) -> None:
-    """Record the outcome of a table in the summary and the log."""
-    run.add(name, answer)
-    with about(name):
-        if isinstance(answer, BaseException):
-            _log.error("%s", line_about(name, answer), extra={"error": type(answer).__name__})
-        else:
-            _log.info("%s: %s, %d rows read", name, job.ending(answer), answer.rows_read)
+    def _ending(self, answer: _Report | PuffinError) -> str:
+        return _FAILED if isinstance(answer, PuffinError) else self.job.ending(answer)
 
+    def _lines(self, name: str, answer: _Report | PuffinError) -> list[str]:
+        return [line_about(name, answer)] if isinstance(answer, PuffinError) else self.job.text(name, answer)
 
-def _ending(answer: _Report | PuffinError, job: Job[_Report]) -> str:
-    return _FAILED if isinstance(answer, PuffinError) else job.ending(answer)
+    def _tell_stderr(self, name: str, exc: PuffinError) -> None:
+        """Tell of one table of several that failed. A person reads of it on stdout, a program in a line of stderr."""
+        debug = bool(self.settings.get("debug"))
+        if self.has_text:
+            if debug:
+                traceback.print_exception(exc)
+        elif debug or not self.settings.get("verbose"):  # the log has the line, but for the traceback
+            print_failure(str(exc), {**self.settings, "table": name}, exc)
 
 
 def _counted(endings: Mapping[str, int], *, asked: int, seconds: float) -> str:
@@ -293,53 +317,3 @@ def _counted(endings: Mapping[str, int], *, asked: int, seconds: float) -> str:
 
 def _document(name: str, answer: JobReport | PuffinError) -> dict[str, Any]:
     return {"table": name, "error": str(answer)} if isinstance(answer, PuffinError) else answer.to_json()
-
-
-def _tell_stderr(name: str, exc: PuffinError, settings: Mapping[str, Any]) -> None:
-    """Tell of one table of several that failed. A person reads of it on stdout, a program in a line of stderr."""
-    debug = bool(settings.get("debug"))
-    if settings.get("log-format") != JSON:
-        if debug:
-            traceback.print_exception(exc)
-    elif debug or not settings.get("verbose"):  # the log has the line, but for the traceback
-        print_failure(str(exc), {**settings, "table": name}, exc)
-
-
-class Screen:
-    """Progress for a person; shows nothing without ``bars``."""
-
-    def __init__(self, bars: Bars | None) -> None:
-        self._bars = bars
-
-    @contextlib.contextmanager
-    def watch(self, table: str) -> Iterator[Progress | None]:
-        """Show a bar for the table during the block, and mark logs as about it; yields what moves the bar."""
-        bars = self._bars
-        with about(table):
-            if bars is None:
-                yield None
-                return
-            task = bars.add_task(table, total=None)
-            try:
-                yield lambda done, total: bars.update(task, completed=done, total=total)
-            finally:
-                bars.remove_task(task)
-
-    def say(self, lines: Sequence[str]) -> None:
-        """Print lines on stdout; on a terminal, above the bars, so that they do not tear."""
-        if self._bars is not None and sys.stdout.isatty():
-            self._bars.console.print("\n".join(lines), emoji=False)
-        else:
-            print_lines(lines)
-
-
-@contextlib.contextmanager
-def screen(*, bars: bool) -> Iterator[Screen]:
-    if not (bars and sys.stderr and sys.stderr.isatty()):
-        yield Screen(None)
-        return
-    from rich.progress import Progress as Bars
-
-    err = console(stderr=True)
-    with Bars(console=err, transient=True, redirect_stdout=False) as progress:
-        yield Screen(progress)

@@ -1,0 +1,56 @@
+"""Progress bars of the tables that a job works on, and lines above them."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from puffin.cli.logs import about
+from puffin.cli.render import console, print_lines
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+
+Progress: TypeAlias = Callable[[int, int], None]
+
+
+class Screen:
+    """Progress for a person; shows nothing without ``bars``."""
+
+    def __init__(self, bars: Bars | None) -> None:
+        self._bars = bars
+
+    @contextlib.contextmanager
+    def watch(self, table: str) -> Iterator[Progress | None]:
+        """Show a bar for the table during the block, and mark logs as about it; yields what moves the bar."""
+        bars = self._bars
+        with about(table):
+            if bars is None:
+                yield None
+                return
+            task = bars.add_task(table, total=None)
+            try:
+                yield lambda done, total: bars.update(task, completed=done, total=total)
+            finally:
+                bars.remove_task(task)
+
+    def say(self, lines: Sequence[str]) -> None:
+        """Print lines on stdout; on a terminal, above the bars, so that they do not tear."""
+        if self._bars is not None and sys.stdout.isatty():
+            self._bars.console.print("\n".join(lines), emoji=False)
+        else:
+            print_lines(lines)
+
+
+@contextlib.contextmanager
+def screen(*, bars: bool) -> Iterator[Screen]:
+    if not (bars and sys.stderr and sys.stderr.isatty()):
+        yield Screen(None)
+        return
+    from rich.progress import Progress as Bars
+
+    err = console(stderr=True)
+    with Bars(console=err, transient=True, redirect_stdout=False) as progress:
+        yield Screen(progress)
