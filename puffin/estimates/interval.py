@@ -42,9 +42,6 @@ class Interval(NamedTuple):
     def minus(self, other: Interval) -> Interval:
         return Interval(self.rows - other.rows, self.lower - other.upper, self.upper - other.lower)
 
-    def times(self, factor: float) -> Interval:
-        return Interval(self.rows * factor, self.lower * factor, self.upper * factor)
-
     def or_else(self, other: Interval) -> Interval:
         """A number that is estimated by one of both, nobody knows by which."""
         return Interval((self.rows + other.rows) / 2, min(self.lower, other.lower), max(self.upper, other.upper))
