@@ -42,9 +42,10 @@ class Computed:
     """
     The statistics of a column, with the plan that was carried out in the end.
 
-    ``is_mapped`` tells that a file without field ids was read, for which the table's name mapping was used. ``kept`` is
-    where values beside those of the plan's base are stored already, ``deltas`` what comes beside those of it that
-    were not read, None if nothing does.
+    Attributes:
+        is_mapped: Whether a file without field ids was read, so that the table's name mapping was used.
+        kept: Where values that are not of the plan's base are stored already, by kind.
+        deltas: What is added to stored values of the base that were not read, by kind; None if no rows came.
     """
 
     plan: ColumnPlan
@@ -111,8 +112,8 @@ def compute(
     Args:
         all_files: The whole snapshot's, for full runs.
         kinds: The kinds for whole columns, in the order of the table of kinds.
-        others: The plans of what these columns get beside that.
-        beside: Adds kinds to the scans; called for the first that succeed.
+        others: The plans of sketches by partition and of joint sketches of these columns.
+        beside: Adds kinds, such as filters of an index, to the scans of the first reading that succeeds.
     """
     total = _Total(runner, beside)
     put = put_aside(len(plans))
@@ -275,7 +276,7 @@ def _computed(plan: ColumnPlan, partial: Partial, kinds: Sequence[Kind[Any]], pu
 
 
 def _deltas(plan: ColumnPlan, kinds: Sequence[Kind[Any]], added: Values | None = None) -> Values:
-    """What comes beside the values of the base that were not read; None for each if nothing does."""
+    """What is added to the values of the base that were not read, by kind; None for each if no rows came."""
     if plan.base is None or not plan.base.gets_deltas:
         return {}
     unread = [kind for kind in kinds if kind in WITH_DELTAS]

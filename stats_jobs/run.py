@@ -44,8 +44,8 @@ class Runner:
     """
     Reads scans of one table; at most ``driver_bytes`` of them in this process.
 
-    Large ones are read in steps, if what each has found is kept: by ``kept``, or by ``after_step``, which is called
-    with it. Both are called in another thread, one step after the other, and before `read` returns.
+    Large scans are read in steps if somebody wants the result of each: ``kept``, which stores it for another run, or
+    ``after_step``, which is called with it. That happens in another thread, step by step, and before `read` returns.
     """
 
     opened: TableSnapshot
@@ -57,7 +57,7 @@ class Runner:
 
     def read(self, scans: Sequence[Scan]) -> tuple[Partial, Turn]:
         """
-        Read all of the scans; return what the rows have, and what the table spent before it could read them.
+        Read all of the scans; return the values of their rows, and the time spent before Spark could read them.
 
         Raises CorruptError, UnsupportedError or NotFoundError if a file cannot be read, StorageError if the storage or
         Spark failed, and SetupError if Spark is needed and cannot be started.
@@ -129,7 +129,7 @@ class _Progress:
         self._before = 0
 
     def of_step(self, batches: int) -> Progress | None:
-        """What the next step of so many batches calls."""
+        """What the next step calls, which has so many batches."""
         progress, before = self._progress, self._before
         self._before += batches
         return None if progress is None else lambda done, of: progress(before + done * batches // of, self._batches)

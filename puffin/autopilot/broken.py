@@ -1,5 +1,5 @@
 """
-Logs what is broken: a table, catalog or root when it first is, and again when the reason is another one.
+Logs a broken table, catalog or root once, and again when the reason changes.
 
 A look comes every few minutes, so a line for each look would bury the others.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from puffin.autopilot.decide import BROKEN, Verdict
 from puffin.errors import line_about
 
-# Numbers of requests, addresses of objects: other ones each time, in errors of libraries.
+# Ids of requests and addresses of objects, which differ each time in the same error of a library.
 _CHANGING = re.compile(r"\b(?=[\w-]*\d)[\w-]{8,}\b")
 
 _log = logging.getLogger(__name__)

@@ -158,7 +158,7 @@ def _why_wrong(status: TableStatus) -> str | None:
 
 
 def _why_old(due: Due, status: TableStatus, now: float) -> str | None:
-    """Which condition holds."""
+    """Which condition of the policy holds; None if none does."""
     behind, share = status.snapshots_behind, status.rows_changed_share
     if due.rows_changed is not None:
         if share is None:

@@ -47,7 +47,7 @@ def run_table(verdict: Verdict, driver_bytes: int, spark: SparkStarter, progress
         return Done()
     done = Done()
     if verdict.statistics:
-        done = _statistics(table, _also(policy, seen.status), driver_bytes, spark, progress)
+        done = _statistics(table, _with_values_to_erase(policy, seen.status), driver_bytes, spark, progress)
     new = not set(policy.index_columns) <= set(seen.status.indexed_columns)
     if verdict.index and (new or not verdict.statistics):  # statistics have caught up the columns that it had
         done = done.beside(_index(table, policy, driver_bytes, spark, progress))
@@ -60,8 +60,8 @@ def clean_table(table: CoveredTable, cleaning: Cleaning) -> int:
     return len(clean(table.load(), older_than=older_than, remove=True).files)
 
 
-def _also(policy: TablePolicy, status: TableStatus) -> TablePolicy:
-    """The policy with the columns that have lost their place in it, but whose values have to go."""
+def _with_values_to_erase(policy: TablePolicy, status: TableStatus) -> TablePolicy:
+    """The policy, with columns that it does not name any more but whose values have to leave the statistics."""
     if policy.columns is None:
         return policy
     return dataclasses.replace(policy, columns=tuple(dict.fromkeys((*policy.columns, *status.columns_with_values))))

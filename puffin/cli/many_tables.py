@@ -57,8 +57,8 @@ class Job(Generic[_Report]):
         run: Runs it on one table, as `stats_jobs.analyze`.
         run_many: Runs it on several, as `stats_jobs.analyze_many`.
         options: The job's own options, which both take.
-        text: The lines that a person sees of a report; takes the table's name too.
-        ending: How a table ended, in a few words that a count can precede.
+        text: The lines of a report for a person, from the table's name and the report.
+        ending: What became of a table, in words that can follow a count, such as "committed".
     """
 
     run: Callable[..., _Report]

@@ -202,7 +202,7 @@ class ColumnRows:
         return nans_beyond_one(rows_of_nans(facts.type, facts.distribution, facts.counts), self.nan_rows)
 
     def _of_span(self, span: Span, z: float) -> Found:
-        """The same as `_in_order` for one span of values none of which is cut, in less time."""
+        """As `_in_order`, but faster: for a single span, where no value is cut."""
         known, method = self._known, EXACT if self.is_complete else HEAVY
         clipped = self._clipped(span)
         if clipped is None:
@@ -378,7 +378,7 @@ class ColumnRows:
         return self._known if self.has_order else None
 
     def counted(self, counts: RowCounts | None) -> Counted | None:
-        """The rows by hash, also those that row counts tell; None if there is no distribution."""
+        """The rows by hash, with those that only row counts have; None if there is no distribution."""
         found = self.facts.distribution
         return None if found is None else Counted.of(found, counts, self.empty)
 

@@ -43,7 +43,7 @@ class Interval(NamedTuple):
         return Interval(self.rows - other.rows, self.lower - other.upper, self.upper - other.lower)
 
     def or_else(self, other: Interval) -> Interval:
-        """A number that is estimated by one of both, nobody knows by which."""
+        """An estimate for when one of the two is right, and it is not known which."""
         return Interval((self.rows + other.rows) / 2, min(self.lower, other.lower), max(self.upper, other.upper))
 
     def within(self, lower: float, upper: float) -> Interval:

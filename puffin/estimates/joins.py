@@ -71,7 +71,7 @@ class JoinRows(NamedTuple):
     method: str
 
     def without_nulls(self, share: float) -> JoinRows:
-        """The same if up to this share of the rows has a null, and these were joined too."""
+        """The same if up to this share of the rows was counted although a null keeps them from joining."""
         rows, left, right = (
             Interval(each.rows * (1 - share), 0, each.upper) for each in (self.rows, self.left_semi, self.right_semi)
         )

@@ -25,7 +25,7 @@ class JoinedTuples(NamedTuple):
     """
     The rows of tuples on both sides, without those that are known to have a null: these join nothing.
 
-    ``null_share`` is the share of the rows that may be of other tuples with a null, on the side that has less of them.
+    ``null_share`` is the share of the rows that may be of other tuples with a null, on the side where it is smaller.
     """
 
     sides: tuple[Counted, Counted]

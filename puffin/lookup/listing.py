@@ -65,7 +65,7 @@ def listed_tables(tables: Tables, namespaces: Iterable[str] | None, roots: Itera
 
 
 def names_of(listed: Iterable[ListedTable]) -> Iterator[str]:
-    """The names of tables, without what cannot be listed, of which the log tells."""
+    """The names of tables; what cannot be listed is logged and left out."""
     for each in listed:
         if each.error is None:
             yield each.name

@@ -15,7 +15,11 @@ from puffin.tables.snapshot import Table
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NamePatterns:
-    """Tables by their own names, without namespace or directory: those included, or all, but none that is excluded."""
+    """
+    Chooses tables by their own names, without namespace or directory.
+
+    A name has to match a pattern of ``include``, if there are any, and none of ``exclude``.
+    """
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()

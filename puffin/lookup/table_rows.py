@@ -1,8 +1,8 @@
 """
 How many live rows a table has: as statistics counted them, or as far as metadata tells.
 
-Summaries of Iceberg count as deleted what delete files name and what is in data files that go. Some of these rows may
-have been gone before, so that the difference is only the fewest that are left. A Delta log counts live rows.
+A summary of Iceberg counts a row as deleted when a delete file names it, and again when its data file goes. So the rows
+that were added less those that were deleted are only a lower bound. A Delta log counts live rows.
 """
 
 from __future__ import annotations
