@@ -43,9 +43,10 @@ _PLANS = f"{_TABLE}/plan"
 _PLAN = f"{_PLANS}/{{plan_id}}"
 _TASKS = f"{_TABLE}/tasks"
 _CREDENTIALS = f"{_TABLE}/credentials"
-_PLAN_SECONDS = 0.4  # of the time for a request, until a client that polls is told to
-_POLLS = "Apache Iceberg"  # the version header of the Java client begins with it, of Python's with the other
-_REFUSES_NULL = "PyIceberg"
+_PATIENCE = 0.4  # of the time for a request, until a client that polls for its plan is told to do so
+# How the header x-client-version of two clients begins.
+_JAVA = "Apache Iceberg"  # polls for plans
+_PYTHON = "PyIceberg"  # refuses null in plans
 
 _PageToken: TypeAlias = Annotated[str | None, Query(alias="pageToken")]
 _PageSize: TypeAlias = Annotated[int | None, Query(alias="pageSize")]
@@ -66,7 +67,7 @@ class Face:
         self._has_roots = bool(settings.roots)
         self._token = settings.token
         self._states = States()
-        self._patience = _PLAN_SECONDS * settings.limits.request_seconds
+        self._patience = _PATIENCE * settings.limits.request_seconds
         self._plans = Plans()
 
     async def config(self, request: Request) -> Response:
@@ -132,7 +133,7 @@ class Face:
         """Plan a scan: the data files that can hold rows which pass a filter, with their delete files."""
         name, asked = TableName.of(namespace, table), ScanRequest.of(await _body(request))
         version = request.headers.get("x-client-version", "")
-        takes_null = not version.startswith(_REFUSES_NULL)
+        takes_null = not version.startswith(_PYTHON)
         catalog = self._catalog_for(request)
         making = asyncio.ensure_future(
             self._run(self._queue(request, name), lambda: catalog.plan(name, asked, takes_null=takes_null))
@@ -141,7 +142,7 @@ class Face:
         with_table = isinstance(catalog, ServedCatalog) or self._token is not None
         making.add_done_callback(functools.partial(self._count, with_table))
         owner = Owner(self._caller(request).digest, name)
-        if version.startswith(_POLLS):
+        if version.startswith(_JAVA):
             await asyncio.wait([making], timeout=self._patience)
             if not making.done():
                 return _json({"status": "submitted", "plan-id": self._plans.keep(owner, making)})

@@ -5,5 +5,5 @@ from puffin.rest_catalog import planned_scan
 from puffin.server.iceberg import routes
 
 planned_scan.FILES_OF_PART = 1
-routes._PLAN_SECONDS = 0
+routes._PATIENCE = 0
 main()
