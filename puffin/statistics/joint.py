@@ -28,17 +28,15 @@ class FoundJoint(NamedTuple):
     known: KnownSketch
 
 
-def joint_of(
-    opened: TableSnapshot, field_ids: Collection[int], stored: StoredBlobs | None = None
-) -> Mapping[tuple[int, ...], FoundJoint]:
+def joint_of(opened: TableSnapshot, field_ids: Collection[int]) -> Mapping[tuple[int, ...], FoundJoint]:
     """
     The nearest joint sketches of all sets of these columns that have any, by the ascending field ids of the set.
 
     A tuple is hashed in that order of its columns (`puffin.sketches.tuple_hashes`). ``known`` tells of which snapshot
-    they are, and how many changes lie between. What cannot be read is left out, with a warning; a set whose columns
-    have changed since, without. ``stored`` reads the blobs of at least these columns.
+    they are, and how many changes lie between. What cannot be read is left out with a warning, a set whose columns have
+    changed since without one.
     """
-    stored = stored or StoredBlobs(opened, field_ids)
+    stored = StoredBlobs(opened, field_ids)
     found: dict[tuple[int, ...], FoundJoint] = {}
     for each_id, sketches in known_sketches(opened, field_ids).items():
         for known in sketches:
