@@ -172,7 +172,7 @@ def _why_old(due: Due, status: TableStatus, now: float) -> str | None:
         made = status.statistics_timestamp_ms
         age = now if made is None else now - made / 1000
         if age >= due.age:
-            return f"of {shown_seconds(age)} ago" if made is not None else "nobody knows how old they are"
+            return "nobody knows how old the statistics are" if made is None else f"statistics {shown_seconds(age)} old"
     return None
 
 

@@ -54,7 +54,7 @@ class Due:
         said = [
             None if self.rows_changed is None else f"{shown_share(self.rows_changed)} of the rows changed",
             None if self.snapshots is None else f"{self.snapshots:,} snapshots behind",
-            None if self.age is None else f"{shown_seconds(self.age)} behind",
+            None if self.age is None else f"statistics {shown_seconds(self.age)} old",
             {None: None, 1: "the index lacks a file"}.get(
                 self.index_files, f"the index lacks {self.index_files or 0:,} files"
             ),
