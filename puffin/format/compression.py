@@ -14,7 +14,7 @@ import functools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 from puffin.errors import CorruptPuffinError, UnsupportedCodecError
 from puffin.format.layout import check_limit
@@ -71,6 +71,7 @@ class _ZstdOfThread(threading.local):
         import zstandard
 
         self.content_size = zstandard.frame_content_size
+        self.segments = zstandard.BufferWithSegments
         self.decompressor = zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW)
         self.error = zstandard.ZstdError
 
@@ -96,6 +97,26 @@ def decompress_zstd_frame(stored: bytes | memoryview, size: int) -> bytes | None
     except zstd.error:
         pass
     return None
+
+
+def decompress_zstd_frames(data: bytes, frames: bytes, sizes: bytes) -> list[memoryview] | None:
+    """
+    Decompress frames that stand in ``data``, all in one call that leaves Python's lock to other threads.
+
+    None if one of them is not a sound frame of exactly the bytes that it should have. What follows a frame within its
+    length is not looked at.
+
+    Args:
+        frames: For each its offset and its length, 64-bit integers of this machine.
+        sizes: For each the bytes that it becomes, likewise.
+    """
+    zstd = _zstd_of_thread()
+    try:
+        of_data = zstd.segments(data, frames)
+        found = zstd.decompressor.multi_decompress_to_buffer(of_data, decompressed_sizes=sizes, threads=0)
+    except zstd.error:
+        return None
+    return [memoryview(cast("bytes", found[number])) for number in range(len(found))]
 
 
 class _Decoder(Protocol):

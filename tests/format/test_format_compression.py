@@ -1,6 +1,7 @@
 """Frames of each codec round-trip, and every kind of invalid frame is refused within bounded memory."""
 
 import random
+import struct
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +12,7 @@ import zstandard
 
 from puffin.errors import CorruptPuffinError, UnsupportedCodecError
 from puffin.format import compression
-from puffin.format.compression import compress, decompress, decompress_zstd_frame
+from puffin.format.compression import compress, decompress, decompress_zstd_frame, decompress_zstd_frames
 
 MIB = 1024 * 1024
 TEXT = b"Fratercula arctica " * 50
@@ -222,6 +223,31 @@ def test_a_page_is_one_sound_zstd_frame_of_its_size(compress_frame: Callable[[by
         assert decompress_zstd_frame(frame, size) == content
         others = (frame, size - 1), (frame, size + 1), (frame[:-1], size), (frame + b"!", size), (2 * frame, 2 * size)
         assert [decompress_zstd_frame(*other) for other in others] == [None] * len(others)
+
+
+def packed(*numbers: int) -> bytes:
+    return struct.pack(f"={len(numbers)}Q", *numbers)
+
+
+def test_frames_are_decompressed_at_once_unless_one_is_broken() -> None:
+    draw = random.Random(6)
+    for count in (2, 3, 40):
+        contents = [draw.randbytes(draw.randrange(1, 300)) * draw.randrange(1, 200) for _ in range(count)]
+        frames = [draw.choice((streamed, zstandard.ZstdCompressor().compress))(each) for each in contents]
+        gap = b"between"
+        data = gap + gap.join(frames)
+        offsets = [data.index(frame) for frame in frames]
+        sizes = list(map(len, contents))
+        places = [number for place in zip(offsets, map(len, frames), strict=True) for number in place]
+        found = decompress_zstd_frames(data, packed(*places), packed(*sizes))
+        assert found is not None
+        assert list(map(bytes, found)) == contents
+        broken = draw.randrange(count)
+        for change in (-1, 1):
+            other = [*sizes[:broken], sizes[broken] + change, *sizes[broken + 1 :]]
+            assert decompress_zstd_frames(data, packed(*places), packed(*other)) is None
+        shorter = [*places[: 2 * broken + 1], places[2 * broken + 1] - 1, *places[2 * broken + 2 :]]
+        assert decompress_zstd_frames(data, packed(*shorter), packed(*sizes)) is None
 
 
 def test_a_page_of_many_bytes_is_left_to_others_unless_its_frame_states_them() -> None:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from puffin.files.parquet.dictionary_counts import DICTIONARY_ENCODINGS
-from puffin.files.parquet.page_codecs import SNAPPY, UNCOMPRESSED, decompress
+from puffin.files.parquet.page_codecs import SNAPPY, UNCOMPRESSED, decompress, decompress_all
 from puffin.files.parquet.parquet_footer import (
     DATA_PAGE,
     DELTA_BINARY_PACKED,
@@ -200,21 +200,36 @@ def _unpacked(pages: _Pages, chunks: Sequence[ColumnChunk], padding: int) -> tup
 
 
 def _decompressed(pages: _Pages, chunks: Sequence[ColumnChunk], padding: int) -> tuple[bytes | memoryview, Spans]:
-    """As `_unpacked`, with a library for each page."""
+    """As `_unpacked`, with a library."""
     parts: list[bytes | memoryview] = []
-    spans = []
+    spans: list[tuple[int, int, int, int, int]] = []
     part, at = memoryview(pages.data), 0
+    bodies = _bodies(pages, chunks)
     for kind, _, count, nulls, _, levels_size, offset, stored_size, size, is_compressed, chunk in pages.table.tolist():
         if levels_size:
             parts.append(part[offset - levels_size : offset])
-        stored = part[offset : offset + stored_size]
-        parts.append(decompress(chunks[chunk].codec if is_compressed else UNCOMPRESSED, stored, size))
+        if bodies is None:
+            stored = part[offset : offset + stored_size]
+            parts.append(decompress(chunks[chunk].codec if is_compressed else UNCOMPRESSED, stored, size))
+        else:
+            parts.append(bodies[len(spans)])
         end = at + levels_size + size
         spans.append((at, end, count, nulls, -1 if kind == DATA_PAGE else levels_size))
         at = end
     if padding:
         parts.append(bytes(padding))
     return parts[0] if len(parts) == 1 else b"".join(parts), np.array(spans)
+
+
+def _bodies(pages: _Pages, chunks: Sequence[ColumnChunk]) -> list[memoryview] | None:
+    """The pages without their levels, if they can be decompressed at once."""
+    from puffin.kernels.pages import IS_COMPRESSED, OFFSET, SIZE, STORED_SIZE
+
+    data, table = pages
+    codecs = {chunk.codec for chunk in chunks}
+    if len(codecs) > 1 or not table[:, IS_COMPRESSED].all():
+        return None
+    return decompress_all(codecs.pop(), data, table[:, (OFFSET, STORED_SIZE)], table[:, SIZE])
 
 
 def _find_values(batch: PageBatch, chunk: ColumnChunk) -> None:

@@ -164,6 +164,12 @@ def test_chunk_is_read_in_parts_and_batches(arrow_type, part, monkeypatch):
         assert found == expected
 
 
+def test_small_zstd_pages_are_decompressed_together(monkeypatch):
+    file = written(pa.array(range(3000)), compression="zstd", data_page_size=300, **LAYOUTS["plain"])
+    monkeypatch.setattr(page_batches, "decompress", lambda *_: pytest.fail("a page was decompressed by itself"))
+    assert len(page_counts(pa.BufferReader(file), first_chunk(file), pa.int64())) == 3000
+
+
 @pytest.mark.parametrize(("place", "is_read"), [(0, False), (2999, True)])
 def test_larger_page_is_read_where_values_before_it_came(place, is_read, monkeypatch):
     """Before the first value, such a page is left to pyarrow, which needs less memory for it."""
