@@ -207,7 +207,7 @@ def _table_at(location: str, store_for: Callable[[str], Store]) -> Table:
 
     metadata = join(location, _METADATA)
     # A folder of metadata may have very many files.
-    if not store.exists(join(metadata, HINT)) and not store.list(metadata):
+    if store.find(join(metadata, HINT)) is None and not store.list(metadata):
         raise TableNotFound(f"{location}: expected a table: _delta_log or metadata in it, found neither")
     return _iceberg_at(location, store_for)
 
