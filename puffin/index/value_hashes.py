@@ -8,6 +8,7 @@ in Parquet depends on the precision. Booleans have no Bloom filter in Parquet, a
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -21,9 +22,10 @@ from puffin.values.json_values import arrow_type, to_scalar
 from puffin.values.plain_arrays import storage_of
 from puffin.values.serialized import ByteStrings, SerializedValues, WordArray, Words
 from puffin.values.single_value import single_values
-from puffin.values.value_type import ValueType
+from puffin.values.value_type import ValueType, hashes_alike
 
 _INT32_DIGITS, _INT64_DIGITS = 9, 18
+_NO_HASHES: WordArray = np.zeros(0, np.uint64)
 
 
 def hash_values(array: pa.Array, type_: str) -> Iterator[WordArray]:
@@ -62,10 +64,10 @@ def _decimals(array: pa.Array, column: ValueType) -> Iterator[SerializedValues]:
     if len(plain) == 0:
         return
     words = np.frombuffer(plain.buffers()[1], "<u8", len(plain) * 2, plain.offset * 16).reshape(-1, 2)
+    width = _plain_width(column.precision)
     if column.precision <= _INT64_DIGITS:
-        yield Words(words[:, 0].copy(), None, 4 if column.precision <= _INT32_DIGITS else 8)
+        yield Words(words[:, 0].copy(), None, width)
         return
-    width = decimal_width(column.precision)
     backwards = words.view(np.uint8)[:, ::-1][:, 16 - width :]
     yield ByteStrings(np.ascontiguousarray(backwards).ravel(), np.arange(len(plain) + 1, dtype=np.int64) * width)
 
@@ -78,23 +80,53 @@ def decimal_width(precision: int) -> int:
 
 def hash_scalar(type_: str, stored_type: str, value: Any) -> WordArray | None:
     """
-    The hashes that a filter of ``stored_type`` has if a row holds this value of ``type_``, in JSON single-value form.
+    The hashes, one of which a filter of ``stored_type`` has if a row holds this value of ``type_``, in JSON form.
 
-    None if that is not certain, as for NaN and for types of another family. Zero has two hashes, since -0.0 equals 0.0.
+    There are none if the column was widened and no row of the files can hold the value. None if the hashes are not
+    certain, as for NaN and for types of another family. Zero has two, since -0.0 equals 0.0.
     """
     scalar = to_scalar(type_, value)
-    target = arrow_type(stored_type)
-    values = [scalar]
-    if pa.types.is_floating(scalar.type):
-        number = scalar.as_py()
-        if math.isnan(number):
-            return None
-        values = [pa.scalar(zero, scalar.type) for zero in (0.0, -0.0)] if number == 0 else values
+    stored = _widest_alike(stored_type)
     try:
-        array = pa.array(values, scalar.type)
-        cast = array.cast(target)
-        if not cast.cast(scalar.type).equals(array):
-            return None
-        return np.concatenate(list(hash_values(cast, stored_type)))
+        array = _as_stored(scalar, arrow_type(stored))
+        return None if array is None else np.concatenate(list(hash_values(array, stored)))
+    except pa.ArrowInvalid:  # out of range
+        return _NO_HASHES if _is_widened(stored_type, type_) else None
     except (pa.ArrowException, PuffinError, ValueError):
         return None
+
+
+def _as_stored(scalar: pa.Scalar, target: pa.DataType) -> pa.Array | None:
+    """The values of a stored type that may be equal to one; None if not certain, ArrowInvalid if it is out of range."""
+    if pa.types.is_floating(scalar.type) and pa.types.is_floating(target):
+        # Some engines apply a filter in the type of the file, and round a double to a float.
+        number = scalar.cast(target).as_py()
+        if math.isnan(number):
+            return None
+        return pa.array([0.0, -0.0] if number == 0 else [number], target)
+    array = pa.array([scalar], scalar.type)
+    cast = array.cast(target)
+    return cast if cast.cast(scalar.type).equals(array) else None
+
+
+def _is_widened(before: str, now: str) -> bool:
+    """Whether two types differ in their range alone, so that a value out of one's range is in no file of that type."""
+    return (before, now) == ("int", "long") or (now.startswith("decimal") and hashes_alike(before, now))
+
+
+@functools.lru_cache(maxsize=1024)
+def _widest_alike(type_: str) -> str:
+    """
+    The decimal of most digits whose values have as many bytes; other types as they are.
+
+    A filter that was lifted from a Parquet file may have values of more digits than the column had.
+    """
+    column = ValueType.parse(type_)
+    if column.name != "decimal":
+        return type_
+    digits = max(each for each in range(1, 39) if _plain_width(each) == _plain_width(column.precision))
+    return f"decimal({digits}, {column.scale})"
+
+
+def _plain_width(precision: int) -> int:
+    return 4 if precision <= _INT32_DIGITS else 8 if precision <= _INT64_DIGITS else decimal_width(precision)

@@ -214,6 +214,7 @@ def test_filter_of_odd_size_is_corrupt(size: int) -> None:
     [
         ("long", "int", 7, struct.pack("<i", 7)),
         ("double", "float", 0.5, struct.pack("<f", 0.5)),
+        ("double", "float", 0.1, struct.pack("<f", 0.1)),  # pyiceberg compares it with the floats of a file so
         ("decimal(18, 2)", "decimal(9, 2)", "1.25", struct.pack("<i", 125)),
         ("decimal(38, 2)", "decimal(18, 2)", "1.25", struct.pack("<q", 125)),
         ("timestamp", "date", "1970-01-02T00:00:00", struct.pack("<i", 1)),
@@ -227,15 +228,22 @@ def test_value_is_sought_in_the_type_that_the_filter_was_built_with(
 
 @pytest.mark.parametrize(
     ("type_", "stored", "value"),
-    [("long", "int", 1 << 40), ("double", "float", 0.1), ("double", "double", math.nan), ("string", "long", "x")],
+    [
+        *[("double", "double", math.nan), ("double", "float", math.nan), ("string", "long", "x")],
+        *[("double", "int", 0.5), ("timestamp", "date", "1970-01-02T00:00:01")],
+    ],
 )
 def test_value_without_certain_hashes_is_not_sought(type_: str, stored: str, value: object) -> None:
     assert hash_scalar(type_, stored, value) is None
 
 
-def test_both_zeros_are_sought() -> None:
-    found = {int(each) for each in hash_scalar("double", "double", 0.0)}
-    assert found == {xxh64(struct.pack("<d", zero)) for zero in (0.0, -0.0)}
+@pytest.mark.parametrize(
+    ("stored", "code", "value"),
+    [("double", "<d", 0.0), ("double", "<d", -0.0), ("float", "<f", -0.0), ("float", "<f", 1e-60)],
+)
+def test_both_zeros_are_sought(stored: str, code: str, value: float) -> None:
+    found = {int(each) for each in hash_scalar("double", stored, value)}
+    assert found == {xxh64(struct.pack(code, zero)) for zero in (0.0, -0.0)}
 
 
 @pytest.mark.parametrize("compiled", [False, True])

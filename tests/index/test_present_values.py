@@ -1,6 +1,8 @@
 """
 No false negatives: a value is found in a filter of any type that its column may have had when the filter was built.
 
+And a value that this type cannot hold is not found there.
+
 ``PUFFIN_PROBES=1000000`` seeks more values than the default.
 """
 
@@ -78,3 +80,55 @@ def test_present_value_is_found(stored: str, asked: str) -> None:
         alone = [each for each in sought if len(each) == 1]
         assert filter_.may_contain(np.concatenate(alone)).all()
         assert all(filter_.may_contain(each).any() for each in sought if len(each) == 2)
+
+
+def test_value_beyond_the_type_that_a_filter_was_built_with_has_no_hashes() -> None:
+    around = {sign * (1 << bits) + step for bits in range(63) for sign in (-1, 1) for step in (-1, 0, 1)}
+    for value in around:
+        fits = -(1 << 31) <= value < 1 << 31
+        assert len(hash_scalar("long", "int", value)) == fits, value
+
+
+@pytest.mark.parametrize("before", range(1, 39))
+def test_decimal_of_more_digits_than_the_bytes_of_a_filter_hold_has_no_hashes(before: int) -> None:
+    stored = f"decimal({before}, 1)"
+    most = max(each for each in range(1, 39) if bytes_of(each) == bytes_of(before))
+    for digits in range(1, 39):
+        for value in (Decimal((sign, (figure,) * digits, -1)) for sign in (0, 1) for figure in (1, 9)):
+            hashes = hash_scalar("decimal(38, 1)", stored, str(value))
+            if digits <= before:
+                array = pa.array([value], arrow_type(stored))
+                assert hashes.tolist() == np.concatenate([*hash_values(array, stored)]).tolist()
+            assert len(hashes) == (digits <= most), value
+
+
+def bytes_of(digits: int) -> int:
+    """Of a decimal in Parquet."""
+    return 4 if digits <= 9 else 8 if digits <= 18 else (int(10**digits).bit_length() + 8) // 8
+
+
+def test_double_is_sought_among_floats_as_the_float_nearest_to_it() -> None:
+    source = np.random.default_rng(11)
+    floats = source.integers(0, 1 << 32, 3000, np.uint32).view(np.float32)
+    floats = floats[np.isfinite(floats) & (floats != 0)].astype(np.float64)
+    for value in [*floats, *np.nextafter(floats, np.inf), *source.normal(0, 1e3, 1000)]:
+        found = hash_scalar("double", "float", float(value))
+        nearest = pa.array([np.float32(value)], pa.float32())
+        assert found.tolist() == np.concatenate([*hash_values(nearest, "float")]).tolist()
+
+
+@pytest.mark.parametrize(
+    ("stored", "asked"), [("int", "long"), ("float", "double"), ("decimal(9, 2)", "decimal(38, 2)")]
+)
+def test_value_that_no_file_of_the_type_can_hold_is_not_found(stored: str, asked: str) -> None:
+    source = np.random.default_rng(5)
+    values = drawn(source, stored)
+    builder = BloomFilterBuilder(len(values), 0.01)
+    builder.update(hash_values(values, stored))
+    filter_ = builder.compact()
+    target = arrow_type(asked)
+    others = [
+        number / 7 if asked == "double" else number for number in source.integers(1 << 40, 1 << 50, 1000).tolist()
+    ]
+    hashes = [hash_scalar(asked, stored, as_json(asked, each)) for each in pa.array(others, target)]
+    assert filter_.may_contain(np.concatenate(hashes)).sum() < 30
