@@ -180,7 +180,7 @@ class CaughtUp:
         return IndexReport(
             table=opened.name,
             format=opened.state.format,
-            snapshot_id=None if opened.is_empty else opened.snapshot.snapshot_id,
+            snapshot_id=opened.snapshot_id,
             columns=tuple(
                 IndexedColumn(column, fpp, sizes.get(opened.state.key_of(column), 0))
                 for column, fpp in self.plan.rates.items()

@@ -81,7 +81,7 @@ def column_distribution(estimator: Estimator, name: str) -> ColumnDistribution:
     return ColumnDistribution(
         table=opened.name,
         format=opened.state.format,
-        snapshot_id=None if opened.is_empty else opened.snapshot.snapshot_id,
+        snapshot_id=opened.snapshot_id,
         column=column,
         type=rows.facts.type,
         row_count=estimator.row_count,

@@ -161,7 +161,7 @@ class Estimator:
         return TableEstimate(
             table=opened.name,
             format=opened.state.format,
-            snapshot_id=None if opened.is_empty else opened.snapshot.snapshot_id,
+            snapshot_id=opened.snapshot_id,
             where=where,
             group_by=None if columns is None else tuple(column.name for column in columns),
             row_count=self.row_count,

@@ -12,7 +12,7 @@ from puffin.lookup.question import Question
 from puffin.planning.advice import ColumnAdvice, ColumnFacts, advise_column, chosen_rate
 from puffin.tables.base import Column
 from puffin.tables.scan_task import FileScanTask
-from puffin.tables.snapshot import Table, TableSnapshot
+from puffin.tables.snapshot import Table
 from puffin.tables.state import TableState
 
 
@@ -64,11 +64,7 @@ def advise(table: Table, columns: Sequence[str] | None = None, fpp: float | None
             buckets=_buckets(state, column, tasks),
         )
         found.append(advise_column(facts, rate))
-    return IndexAdvice(opened.name, state.format, _snapshot_id(opened), len(tasks), tuple(found))
-
-
-def _snapshot_id(opened: TableSnapshot) -> int | None:
-    return None if opened.is_empty else opened.snapshot.snapshot_id
+    return IndexAdvice(opened.name, state.format, opened.snapshot_id, len(tasks), tuple(found))
 
 
 def _constant(state: TableState, column: Column, tasks: Sequence[FileScanTask]) -> list[bool]:

@@ -92,7 +92,7 @@ def table_status(name: str, opened: TableSnapshot, wanted: Wanted = Wanted()) ->
         return TableStatus(
             table=name,
             format=state.format,
-            snapshot_id=None if opened.is_empty else opened.snapshot.snapshot_id,
+            snapshot_id=opened.snapshot_id,
             index_files_missing=0,
             bytes_to_read=0,
             health=BEST,

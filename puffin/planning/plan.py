@@ -207,7 +207,7 @@ class Planner:
         return FilePlan(
             table=opened.name,
             format=opened.state.format,
-            snapshot_id=None if opened.is_empty else opened.snapshot.snapshot_id,
+            snapshot_id=opened.snapshot_id,
             where=None if where is None else str(where),
             all_files=files.tasks,
             sizes=files.sizes,

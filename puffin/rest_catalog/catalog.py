@@ -123,8 +123,7 @@ class ServedCatalog:
         snapshot_id = request.snapshot_id
         if snapshot_id is None:
             # The current snapshot has to be at least as new as the metadata that the client loaded.
-            opened = self._opened(name, CURRENT, checked=True)
-            snapshot_id = None if opened.is_empty else opened.snapshot.snapshot_id
+            snapshot_id = self._opened(name, CURRENT, checked=True).snapshot_id
         # By its id, so that the plans of clients that pin a snapshot and of those that do not share what was read.
         opened = self._opened(name, SnapshotSelector(snapshot_id=snapshot_id))
         plan = self._lookup.plan(name, request.filter, snapshot_id=snapshot_id)

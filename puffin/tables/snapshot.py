@@ -73,6 +73,11 @@ class TableSnapshot(ABC):
             raise SnapshotNotFound(f"{self.state.location}: the table has no snapshot yet")
         return self._selected
 
+    @property
+    def snapshot_id(self) -> int | None:
+        """The id of the selected snapshot, None if `is_empty`; raises what `snapshot` raises."""
+        return None if self._selected is None else self._selected.snapshot_id
+
     @functools.cached_property
     def _selected(self) -> Snapshot | None:
         return self.state.select_snapshot(self.selector)
