@@ -47,12 +47,12 @@ class RowChange:
 
 
 @dataclass(frozen=True, slots=True)
-class JoinSide:
+class FilteredSide:
     """
-    One side of a join.
+    What the filter of one side of a join leaves.
 
     Attributes:
-        rows: The rows that are left after its filter, those with a null among them.
+        rows: The rows that are left, those with a null among them.
         chosen: Those that are left after the part of the filter that is on the joined column.
         share: Of the rows of each value, those that are left after the rest of the filter.
     """
@@ -115,7 +115,7 @@ class JoinRows(NamedTuple):
             self.method,
         )
 
-    def filtered(self, left: JoinSide, right: JoinSide) -> JoinRows:
+    def filtered(self, left: FilteredSide, right: FilteredSide) -> JoinRows:
         """The same after the filters of both sides, as far as these are not on the joined columns."""
         kept = Interval(*(rows * a * b for rows, a, b in zip(self.rows, left.share, right.share, strict=True)))
         left_semi = _of_side(self.left_semi, left, right, self.rows)
@@ -325,7 +325,7 @@ def _changed(found: Interval, growth: float, gone: float, came: float) -> Interv
     return Interval(found.rows * growth, lower, upper).within(lower, upper)
 
 
-def _of_side(found: Interval, side: JoinSide, other: JoinSide, joined: Interval) -> Interval:
+def _of_side(found: Interval, side: FilteredSide, other: FilteredSide, joined: Interval) -> Interval:
     """The rows of a semi-join, if both sides have filters on other columns."""
     # A row has as many partners as the join has rows for each: with several, one of them is likely to pass.
     partners = joined.rows / found.rows if found.rows else 0.0

@@ -13,18 +13,18 @@ import itertools
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from puffin.errors import UnsupportedTableError, UnsupportedTypeError, UsageError
+from puffin.errors import UnsupportedTableError, UsageError
 from puffin.estimates.filters import Joined, OfColumn, Part, rows_of
 from puffin.estimates.groups import groups_of
 from puffin.estimates.interval import AT_95, Interval
 from puffin.estimates.joins import (
     INDEPENDENCE,
     THETA,
+    FilteredSide,
     JoinRows,
-    JoinSide,
     RowChange,
     join_of_values,
     join_rows,
@@ -36,12 +36,10 @@ from puffin.estimates.zeros import as_one, zeros_of
 from puffin.lookup.estimates import Estimator
 from puffin.lookup.joined_tuples import OneSide, beyond_hashes, counted_values, joined_tuples
 from puffin.lookup.question import Question
-from puffin.lookup.sets import JoinEstimate, column_sketch, join_estimate
-from puffin.lookup.sets import JoinSide as JoinSideOf
+from puffin.lookup.sets import JoinEstimate, JoinSide, check_alike, column_sketch, join_estimate
 from puffin.sketches.row_tally import Hashes
 from puffin.tables.base import Column
 from puffin.tables.expression import Constant, Op
-from puffin.values.value_type import hashes_alike
 
 _ALL = Constant(True)
 _MOST_POINTS = 64  # values that are looked up one by one
@@ -107,7 +105,11 @@ class _Pair:
             sketches = (column_sketch(estimator.opened, asked.question) for asked, estimator in (left, right))
             self._by_sketches = join_estimate(*sketches)
         else:
-            check_alike(self._sides)
+            for of_left, of_right in zip(one, other, strict=True):
+                check_alike(
+                    (f"{left[1].opened.name} {of_left.name}", of_left.type),
+                    (f"{right[1].opened.name} {of_right.name}", of_right.type),
+                )
             self._by_sketches = JoinEstimate(
                 left=_described(left[1], one),
                 right=_described(right[1], other),
@@ -151,13 +153,8 @@ class _Pair:
                 left_semi=_contained(left, found.containment_left, rows.left_semi),
                 right_semi=_contained(right, found.containment_right, rows.right_semi),
             )
-        return JoinEstimate(
-            left=found.left,
-            right=found.right,
-            overlap=found.overlap,
-            containment_left=found.containment_left,
-            containment_right=found.containment_right,
-            jaccard=found.jaccard,
+        return dataclasses.replace(
+            found,
             join_rows=rows.rows.rounded()[0],
             rows=rows,
             left_rows=left.rows,
@@ -324,7 +321,7 @@ class Side:
         """The filter; if ``has_values``, without the part on the joined column."""
         return self._rest if has_values else self._part
 
-    def of_join(self, rest: Part, of_other: Part) -> JoinSide:
+    def of_join(self, rest: Part, of_other: Part) -> FilteredSide:
         """What the rest of the filter leaves; ``of_other`` is that of the other side."""
         table, whole = self.estimator.table, Interval.exactly(1)
         # Which rows of a value are left is not known, whatever the estimate says.
@@ -332,25 +329,14 @@ class Side:
         chosen = table.rows
         if of_other is _ALL and rest is self._rest and self.own is not None:
             chosen = self.rows if rest is _ALL else rows_of(table, OfColumn(self.columns[0].field_id, self.own))
-        return JoinSide(self.rows, chosen, share)
+        return FilteredSide(self.rows, chosen, share)
 
 
-def check_alike(sides: Iterable[OneSide]) -> None:
-    """Raise UnsupportedTypeError if equal values of two columns have different hashes."""
-    (left, ones), (right, others) = sides
-    for one, other in zip(ones, others, strict=True):
-        if not hashes_alike(one.type, other.type):
-            raise UnsupportedTypeError(
-                f"{left.opened.name} {one.name} is of type {one.type} and {right.opened.name} {other.name} of type "
-                f"{other.type}: their hashes cannot be compared; bring both columns to one type and analyze them again"
-            )
-
-
-def _described(estimator: Estimator, columns: Sequence[Column]) -> JoinSideOf:
+def _described(estimator: Estimator, columns: Sequence[Column]) -> JoinSide:
     """The side of several columns, as answers describe it."""
     groups = groups_of(estimator.table, [column.field_id for column in columns], _ALL)
     name = "+".join(column.name for column in columns)
-    return JoinSideOf(estimator.opened.name, name, groups.rounded()[0], estimator.row_count)
+    return JoinSide(estimator.opened.name, name, groups.rounded()[0], estimator.row_count)
 
 
 def _both(left: ValueSet | None, right: ValueSet | None) -> ValueSet | None:

@@ -228,7 +228,7 @@ def column_sketch(opened: TableSnapshot, question: Question) -> ColumnSketch:
 
 def join_estimate(left: ColumnSketch, right: ColumnSketch) -> JoinEstimate:
     """Estimate overlap and join of two columns, with 95 % bounds; UnsupportedTypeError if hashed differently."""
-    _check_alike(left, right)
+    check_alike((str(left), left.hashed_type), (str(right), right.hashed_type))
     left_side, right_side = (JoinSide(s.table, s.column.name, s.sketch.ndv, s.row_count) for s in (left, right))
     zeros = zeros_of(left.hashed_type)
     left, right = (dataclasses.replace(each, sketch=sketch_as_one(each.sketch, zeros)) for each in (left, right))
@@ -257,17 +257,18 @@ def join_estimate(left: ColumnSketch, right: ColumnSketch) -> JoinEstimate:
 def union_estimate(columns: Sequence[Question], sketches: Sequence[ColumnSketch]) -> UnionEstimate:
     """The distinct values of columns together; UnsupportedTypeError if they are hashed differently."""
     for sketch in sketches[1:]:
-        _check_alike(sketches[0], sketch)
+        check_alike((str(sketches[0]), sketches[0].hashed_type), (str(sketch), sketch.hashed_type))
     lg_k = max((sketch.lg_k for sketch in sketches), default=DEFAULT_LG_K)
     return UnionEstimate(tuple(columns), Distinct.of(merge((sketch.sketch for sketch in sketches), lg_k)))
 
 
-def _check_alike(one: ColumnSketch, other: ColumnSketch) -> None:
-    """Raise UnsupportedTypeError if equal values of two columns have different hashes."""
-    if not hashes_alike(one.hashed_type, other.hashed_type):
+def check_alike(one: tuple[str, str], other: tuple[str, str]) -> None:
+    """Raise UnsupportedTypeError if equal values of two columns, each a name and a type, have different hashes."""
+    (name, type_), (other_name, other_type) = one, other
+    if not hashes_alike(type_, other_type):
         raise UnsupportedTypeError(
-            f"{one} was hashed as {one.hashed_type} and {other} as {other.hashed_type}: these hashes cannot be "
-            "compared; bring both columns to one type and analyze them again"
+            f"{name} was hashed as {type_} and {other_name} as {other_type}: these hashes cannot be compared; "
+            "bring both columns to one type and analyze them again"
         )
 
 

@@ -161,7 +161,7 @@ def test_tuples_with_nulls_join_nothing(make):
 def test_composite_join_of_columns_that_are_hashed_differently_is_refused(make):
     rows = pa.table({"a": [1, 2], "b": [3, 4]})
     other = pa.table({"a": pa.array([1, 2], pa.int32()), "b": [3, 4]})
-    with pytest.raises(UnsupportedTypeError, match="a of type int"):
+    with pytest.raises(UnsupportedTypeError, match=r"a was hashed as long and .* a as int"):
         Lookup().estimate_join(make(rows, joint=("a+b",)), "a+b", make(other, joint=("a+b",)), "a+b")
 
 
