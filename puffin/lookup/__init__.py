@@ -6,13 +6,13 @@ from puffin.lazy import on_first_use
 
 if TYPE_CHECKING:
     from puffin.lookup.cached_lookup import Lookup
+    from puffin.lookup.column_sketches import JoinEstimate, JoinSide, UnionEstimate
     from puffin.lookup.estimates import TableEstimate, estimate
     from puffin.lookup.history import ColumnHistory, HistoryPoint
     from puffin.lookup.listing import AnalyzedTable
     from puffin.lookup.planner import lookup, ndv
     from puffin.lookup.question import Question
     from puffin.lookup.scan_plans import plan
-    from puffin.lookup.sets import JoinEstimate, JoinSide, UnionEstimate
     from puffin.planning.file_plan import FilePlan
     from puffin.statistics.answer import ColumnAnswer, Freshness, PartitionMatch, TableAnswer
 
@@ -46,14 +46,14 @@ __getattr__ = on_first_use(
         "FilePlan": "puffin.planning.file_plan",
         "Freshness": "puffin.statistics.answer",
         "HistoryPoint": "puffin.lookup.history",
-        "JoinEstimate": "puffin.lookup.sets",
-        "JoinSide": "puffin.lookup.sets",
+        "JoinEstimate": "puffin.lookup.column_sketches",
+        "JoinSide": "puffin.lookup.column_sketches",
         "Lookup": "puffin.lookup.cached_lookup",
         "PartitionMatch": "puffin.statistics.answer",
         "Question": "puffin.lookup.question",
         "TableAnswer": "puffin.statistics.answer",
         "TableEstimate": "puffin.lookup.estimates",
-        "UnionEstimate": "puffin.lookup.sets",
+        "UnionEstimate": "puffin.lookup.column_sketches",
         "estimate": "puffin.lookup.estimates",
         "lookup": "puffin.lookup.planner",
         "ndv": "puffin.lookup.planner",

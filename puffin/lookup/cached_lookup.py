@@ -16,6 +16,7 @@ from typing import TypeVar
 from puffin.errors import FileNotFound, PuffinError, UsageError
 from puffin.load import Tables
 from puffin.lookup.cache import Kept, TableCache, View
+from puffin.lookup.column_sketches import JoinEstimate, UnionEstimate, column_sketch, union_estimate
 from puffin.lookup.distribution import ColumnDistribution, column_distribution
 from puffin.lookup.estimates import Estimator, TableEstimate
 from puffin.lookup.history import ColumnHistory, column_history
@@ -25,7 +26,6 @@ from puffin.lookup.listing import AnalyzedTable, ListedTable, analyzed_table, li
 from puffin.lookup.opened_views import OpenedView, OpenedViews
 from puffin.lookup.planner import answer_from
 from puffin.lookup.question import Question, question_of
-from puffin.lookup.sets import JoinEstimate, UnionEstimate, column_sketch, union_estimate
 from puffin.planning.file_plan import FilePlan
 from puffin.planning.plan import Filter
 from puffin.statistics.answer import TableAnswer

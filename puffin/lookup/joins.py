@@ -33,10 +33,10 @@ from puffin.estimates.joins import (
 from puffin.estimates.matches import OrderedMatches, matches_of
 from puffin.estimates.value_set import ValueSet
 from puffin.estimates.zeros import as_one, zeros_of
+from puffin.lookup.column_sketches import JoinEstimate, JoinSide, check_alike, column_sketch, join_estimate
 from puffin.lookup.estimates import Estimator
 from puffin.lookup.joined_tuples import OneSide, beyond_hashes, counted_values, joined_tuples
 from puffin.lookup.question import Question
-from puffin.lookup.sets import JoinEstimate, JoinSide, check_alike, column_sketch, join_estimate
 from puffin.sketches.row_tally import Hashes
 from puffin.tables.base import Column
 from puffin.tables.expression import Constant, Op
