@@ -51,7 +51,7 @@ class ForwardedTable:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether the client has it."""
+        """Whether the client has it, as the catalog says."""
         return self.data is None
 
     def body(self) -> bytes:

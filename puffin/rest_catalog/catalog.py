@@ -8,7 +8,7 @@ import json
 import logging
 import zlib
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -45,14 +45,12 @@ class LoadedTable:
 
     Attributes:
         etag: With its quotes; changes with the metadata and with who plans.
-        is_unchanged: Whether the client has it; None, since only the client's tags can tell.
     """
 
     etag: str
     opened: TableSnapshot
     config: dict[str, str]
     snapshots: str
-    is_unchanged: ClassVar[None] = None
 
     def body(self) -> bytes:
         """The LoadTableResult, with the metadata file's own JSON; raises what reading that file raises."""

@@ -17,7 +17,7 @@ from fastapi import FastAPI, Query, Request, Response
 
 from puffin.errors import UsageError
 from puffin.rest_catalog.caller import Caller
-from puffin.rest_catalog.callers_catalog import CallersCatalog
+from puffin.rest_catalog.callers_catalog import CallersCatalog, ForwardedTable
 from puffin.rest_catalog.catalog import ServedCatalog
 from puffin.rest_catalog.errors import PlanNotFound
 from puffin.rest_catalog.names import Names, TableName, levels_of
@@ -115,8 +115,11 @@ class Face:
 
         def load() -> tuple[int, str | None, bytes]:
             loaded = catalog.load(name, snapshots)
-            unchanged = loaded.is_unchanged
-            if is_among((loaded.etag or "").encode(), known) if unchanged is None else unchanged:
+            if isinstance(loaded, ForwardedTable):
+                has_it = loaded.is_unchanged
+            else:
+                has_it = is_among(loaded.etag.encode(), known)
+            if has_it:
                 return 304, loaded.etag, b""
             return (204, loaded.etag, b"") if IS_HEAD in request.scope else (200, loaded.etag, loaded.body())
 
