@@ -79,13 +79,6 @@ class BloomFilter:
             two = two.halved()
         return BloomFilter(one.blocks | two.blocks)
 
-    def may_contain(self, hashes: WordArray) -> npt.NDArray[np.bool_]:
-        """For each hash whether a value with it may have been inserted."""
-        found = self.blocks[block_numbers(hashes, self.lg_blocks)]
-        wanted = masks(hashes)
-        holds: npt.NDArray[np.bool_] = np.all((found & wanted) == wanted, axis=1)
-        return holds
-
 
 class BloomFilterBuilder:
     """Takes hashes of the values in up to ``rows`` rows, in a filter that has room for all of them."""
@@ -141,3 +134,11 @@ def masks(hashes: WordArray) -> Bits:
     """The bits that each hash sets in its block, as rows of eight words."""
     keys = hashes.astype(np.uint32)[:, None]
     return np.uint32(1) << ((keys * SALTS) >> np.uint32(27))
+
+
+def has_all(blocks: Bits, mask: Bits) -> npt.NDArray[np.bool_]:
+    """Which blocks have all bits of a mask, or of one each; takes words in pairs, since numpy is slow in short rows."""
+    pairs, wanted = blocks.view("<u8"), mask.astype("<u4").view("<u8")
+    each = ((pairs[:, i], wanted[..., i]) for i in range(wanted.shape[-1]))
+    found: npt.NDArray[np.bool_] = np.logical_and.reduce([pair & bits == bits for pair, bits in each])
+    return found

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from puffin.errors import PuffinError
-from puffin.index.bloom import Bits, block_numbers, masks
+from puffin.index.bloom import Bits, block_numbers, has_all, masks
 from puffin.index.manifest import IndexManifest, segment_uri
 from puffin.index.segment import SegmentEntry, SizeClass, parse_rows, read_directory
 from puffin.index.value_hashes import hash_scalar
@@ -153,7 +153,7 @@ class TableIndex:
         found = np.zeros(size_class.count, np.bool_)
         blocks = block_numbers(hashes, size_class.lg_blocks)
         for block, mask in zip(blocks.tolist(), masks(hashes), strict=True):
-            found |= _has_all(self._row(segment, size_class, block), mask)
+            found |= has_all(self._row(segment, size_class, block), mask)
         return found
 
     def _row(self, segment: SegmentEntry, size_class: SizeClass, block: int) -> Bits:
@@ -164,13 +164,6 @@ class TableIndex:
             return row
 
         return self._rows.get((segment.id, size_class.lg_blocks, block), load)
-
-
-def _has_all(blocks: Bits, mask: Bits) -> Flags:
-    """Which blocks have all bits of a mask; takes words in pairs, since numpy is slow along short rows."""
-    pairs, wanted = blocks.view("<u8"), mask.astype("<u4").view("<u8")
-    found: Flags = np.logical_and.reduce([pairs[:, i] & wanted[i] == wanted[i] for i in range(len(wanted))])
-    return found
 
 
 def _warn(segment: SegmentEntry, exc: PuffinError, warnings: list[str]) -> None:

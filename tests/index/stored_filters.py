@@ -1,8 +1,13 @@
-"""The filters of an index as its segments store them."""
+"""The filters of an index as its segments store them, and what single filters hold."""
 
+import numpy as np
+import numpy.typing as npt
+
+from puffin.index.bloom import BloomFilter, block_numbers, has_all, masks
 from puffin.index.segment import read_rows
 from puffin.index.upkeep import IndexHome
 from puffin.tables.snapshot import Table
+from puffin.values.serialized import WordArray
 
 
 def stored_filters(table: Table) -> dict[tuple[str, str], bytes]:
@@ -17,3 +22,8 @@ def stored_filters(table: Table) -> dict[tuple[str, str], bytes]:
                 for place, file in enumerate(size_class.files):
                     found[segment.column, file] = b"".join(part[place].tobytes() for part in parts)
     return found
+
+
+def may_contain(filter_: BloomFilter, hashes: WordArray) -> npt.NDArray[np.bool_]:
+    """For each hash whether a value with it may have been inserted."""
+    return has_all(filter_.blocks[block_numbers(hashes, filter_.lg_blocks)], masks(hashes))
