@@ -38,6 +38,7 @@ from puffin.storage import LocalStore
 from puffin.tables.base import BlobEntry, StatisticsEntry
 from puffin.tables.state import TableState
 from stats_jobs import Options, analyze
+from tests.beside.made_rows import numbers
 from tests.foretold import analyze_as_foretold
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -228,6 +229,14 @@ def shared(tmp_path: Path) -> Iterator[Callable[..., SharedTable]]:
 
     yield create
     catalog.close()
+
+
+@pytest.fixture
+def table(shared: Callable[..., SharedTable]) -> SharedTable:
+    """A table of the numbers below 100, analyzed."""
+    made = shared("t", numbers(*range(100)))
+    made.analyze()
+    return made
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from puffin.statistics import assemble
 from puffin.statistics.draft import surplus_entries
 from puffin.storage import LocalStore
 from puffin.tables.statistics_json import entry_to_json
+from tests.beside.made_rows import mixed
 
 OF_METADATA = {"ndv", "sidecar"}
 
@@ -26,14 +27,6 @@ OF_METADATA = {"ndv", "sidecar"}
 def always(monkeypatch):
     """So that entries of a single column are abridged too."""
     monkeypatch.setattr(assemble, "MOST_WHOLE", 0)
-
-
-def rows(draw: random.Random, count: int) -> pa.Table:
-    """Return rows of few values, of more than a sketch holds, of texts and of nulls."""
-    few = pa.array([draw.choice((None, 1, 2, 3)) for _ in range(count)], pa.int64())
-    many = pa.array([draw.randrange(60000) for _ in range(count)], pa.int64())
-    text = pa.array([f"text {draw.randrange(500)}" for _ in range(count)], pa.string())
-    return pa.table({"few": few, "many": many, "text": text})
 
 
 def answers(table, columns: list[str] | None = None) -> list[dict]:
@@ -60,7 +53,7 @@ def footers(table) -> list[list[dict]]:
 def test_abridged_entries_answer_as_whole_ones_do(shared, monkeypatch):
     """Tables live the same life; one has short entries, one whole ones, and one now these, now those."""
     seed = random.Random().randrange(1 << 30)
-    tables = [shared(name, rows(random.Random(seed), 5000)) for name in ("short", "whole", "both")]
+    tables = [shared(name, mixed(random.Random(seed), 5000)) for name in ("short", "whole", "both")]
     steps = random.Random(seed)
     for step in range(4):
         kind, columns = steps.choice(("append", "delete")), steps.choice((None, ("many",), ("few", "text")))
@@ -68,7 +61,7 @@ def test_abridged_entries_answer_as_whole_ones_do(shared, monkeypatch):
         for table, most in zip(tables, (0, 1000, steps.choice((0, 1, 1000))), strict=True):
             monkeypatch.setattr(assemble, "MOST_WHOLE", most)
             if step and kind == "append":
-                table.append(rows(random.Random(seed + step), 300))
+                table.append(mixed(random.Random(seed + step), 300))
             elif step:
                 table.delete(f"many < {step * 900}")
             report = table.analyze(columns=columns if step else None, no_values=bool(step == 2 and columns))
@@ -98,7 +91,7 @@ def test_entries_of_more_than_256_columns_are_abridged(shared, draft_of):
 
 
 def test_footer_of_an_abridged_entry_is_read_once_for_a_version_of_the_metadata(shared, always, monkeypatch):
-    table = shared("t", rows(random.Random(1), 100))
+    table = shared("t", mixed(random.Random(1), 100))
     table.analyze()
     opened = []
     open_source = LocalStore.open_source
@@ -111,7 +104,7 @@ def test_footer_of_an_abridged_entry_is_read_once_for_a_version_of_the_metadata(
 
 @pytest.mark.parametrize("lg_k", [12, 8])
 def test_entry_whose_file_is_lost_answers_with_nominal_bounds_until_the_next_run(shared, always, lg_k):
-    table = shared("t", rows(random.Random(2), 9000))
+    table = shared("t", mixed(random.Random(2), 9000))
     before = {c.column.name: c for c in table.analyze(lg_k=lg_k).columns}
     path = Path(table.entry.statistics_path.removeprefix("file://"))
     path.unlink()
@@ -126,7 +119,7 @@ def test_entry_whose_file_is_lost_answers_with_nominal_bounds_until_the_next_run
 
 
 def test_answer_is_provisional_and_a_run_fails_if_storage_fails_for_the_footer(shared, always, monkeypatch, caplog):
-    table = shared("t", rows(random.Random(3), 100))
+    table = shared("t", mixed(random.Random(3), 100))
     table.analyze()
 
     open_source = LocalStore.open_source
@@ -149,7 +142,7 @@ def test_answer_is_provisional_and_a_run_fails_if_storage_fails_for_the_footer(s
 
 def test_engine_that_copies_the_footer_takes_all_properties_with_it(shared, always, trino_analyzes):
     """So what Trino kept is whole, what it computed anew is its own, and the next run abridges the entry again."""
-    table = shared("t", rows(random.Random(4), 5000))
+    table = shared("t", mixed(random.Random(4), 5000))
     table.analyze()
     whole = answers(table)
     trino_analyzes(table, {"few": [1, 2, 3]})

@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from puffin.format import DISTRIBUTION_V1, ROW_COUNTS_V1, PuffinReader
 from puffin.statistics import deltas
 from puffin.statistics.private_state.reading import read_private_state
 from puffin.statistics.stored_blobs import StoredBlobs
+from tests.beside.made_rows import mixed
 
 TYPES = ROW_COUNTS_V1, DISTRIBUTION_V1
 
@@ -21,14 +21,6 @@ def always(monkeypatch):
     """So that small tables have deltas too, whatever these take."""
     monkeypatch.setattr(deltas, "LEAST_BYTES", 0)
     monkeypatch.setattr(deltas, "MOST_SHARE", 1e9)
-
-
-def rows(draw: random.Random, count: int) -> pa.Table:
-    """Return rows of few values, of more than a sample holds, of texts and of nulls."""
-    few = pa.array([draw.choice((None, 1, 2, 3)) for _ in range(count)], pa.int64())
-    many = pa.array([draw.randrange(60000) for _ in range(count)], pa.int64())
-    text = pa.array([f"text {draw.randrange(500)}" for _ in range(count)], pa.string())
-    return pa.table({"few": few, "many": many, "text": text})
 
 
 def private_of(table) -> dict[tuple[str, int], bytes]:
@@ -46,7 +38,7 @@ def layers_of(table) -> list[int]:
 def test_rows_beside_their_base_give_the_bytes_of_rows_written_again(shared, monkeypatch):
     """Two tables live the same life: one stores deltas, the other writes everything again."""
     seed = random.Random().randrange(1 << 30)
-    one, other = shared("one", rows(random.Random(seed), 9000)), shared("other", rows(random.Random(seed), 9000))
+    one, other = shared("one", mixed(random.Random(seed), 9000)), shared("other", mixed(random.Random(seed), 9000))
     steps = random.Random(seed)
     for step in range(6):
         kind = steps.choice(("append", "append", "delete", "compact"))
@@ -54,7 +46,7 @@ def test_rows_beside_their_base_give_the_bytes_of_rows_written_again(shared, mon
             monkeypatch.setattr(deltas, "LEAST_BYTES", least)
             monkeypatch.setattr(deltas, "MOST_SHARE", 1e9)
             if step and kind == "append":
-                table.append(rows(random.Random(seed + step), 400))
+                table.append(mixed(random.Random(seed + step), 400))
             elif step and kind == "delete":
                 table.delete(f"many < {step * 900}")
             elif step:
@@ -66,11 +58,11 @@ def test_rows_beside_their_base_give_the_bytes_of_rows_written_again(shared, mon
 
 
 def test_append_reads_and_writes_what_came(always, shared, private_payloads):
-    table = shared("t", rows(random.Random(1), 9000))
+    table = shared("t", mixed(random.Random(1), 9000))
     table.analyze()
     before = {path: path.stat().st_size for path in table.private.rglob("*") if path.is_file()}
     for more in (1, 2):
-        table.append(rows(random.Random(more), 20))
+        table.append(mixed(random.Random(more), 20))
         assert {column.basis for column in table.check().columns} == {"added-files"}
         assert set(layers_of(table)) == {1 + more}
     came = sum(path.stat().st_size for path in table.private.rglob("*") if path.is_file() and path not in before)
@@ -82,25 +74,25 @@ def test_append_reads_and_writes_what_came(always, shared, private_payloads):
 
 def test_deltas_are_merged_when_there_are_many_or_they_are_large(always, shared, monkeypatch):
     monkeypatch.setattr(deltas, "MOST_DELTAS", 2)
-    table = shared("t", rows(random.Random(1), 50))
+    table = shared("t", mixed(random.Random(1), 50))
     found = []
     for step in range(4):
         table.analyze()
         found += sorted(set(layers_of(table)))
-        table.append(rows(random.Random(step), 5))
+        table.append(mixed(random.Random(step), 5))
     assert found == [1, 2, 3, 1]
     monkeypatch.setattr(deltas, "MOST_SHARE", 0.25)
     table.analyze()
-    table.append(rows(random.Random(9), 500))
+    table.append(mixed(random.Random(9), 500))
     table.analyze()
     assert set(layers_of(table)) == {1}
 
 
 def test_lost_delta_is_noticed_and_an_older_base_taken(always, shared):
-    table = shared("t", rows(random.Random(1), 500))
+    table = shared("t", mixed(random.Random(1), 500))
     table.analyze()
     kept = {path for path in table.private.rglob("*") if path.is_file()}
-    table.append(rows(random.Random(2), 5))
+    table.append(mixed(random.Random(2), 5))
     table.analyze()
     came = [path for path in table.private.rglob("version-hint.text") if path not in kept]
     assert len(came) == 2
@@ -112,10 +104,10 @@ def test_lost_delta_is_noticed_and_an_older_base_taken(always, shared):
 
 
 def test_broken_delta_is_found_when_rows_are_deleted(always, shared, caplog):
-    table = shared("t", rows(random.Random(1), 500))
+    table = shared("t", mixed(random.Random(1), 500))
     table.analyze()
     kept = {path for path in table.private.rglob("*") if path.is_file()}
-    table.append(rows(random.Random(2), 5))
+    table.append(mixed(random.Random(2), 5))
     table.analyze()
     for path in table.private.rglob("version-hint.text"):
         if path not in kept:
@@ -129,13 +121,13 @@ def test_broken_delta_is_found_when_rows_are_deleted(always, shared, caplog):
 
 
 def test_layers_move_to_another_home_together(always, shared, tmp_path):
-    table = shared("t", rows(random.Random(1), 500))
+    table = shared("t", mixed(random.Random(1), 500))
     for step in (1, 2):
         table.analyze()
-        table.append(rows(random.Random(step), 5))
+        table.append(mixed(random.Random(step), 5))
     table.analyze()
     expected, home = private_of(table), str(tmp_path / "elsewhere")
-    table.append(rows(random.Random(3), 0))
+    table.append(mixed(random.Random(3), 0))
     table.analyze(home=home)
     assert private_of(table) == expected
     table.analyze(columns=("many",), home=home, mode="full")
@@ -148,13 +140,13 @@ def test_layers_move_to_another_home_together(always, shared, tmp_path):
 
 def test_dropped_columns_values_do_not_stay_in_parts_with_deltas(always, shared):
     """Those of the other columns are copied, layer by layer."""
-    table = shared("t", rows(random.Random(1), 500))
+    table = shared("t", mixed(random.Random(1), 500))
     table.analyze()
-    table.append(rows(random.Random(2), 5))
+    table.append(mixed(random.Random(2), 5))
     table.analyze()
     with table.load().update_schema() as update:
         update.delete_column("text")
-    table.append(rows(random.Random(3), 5).select(["few", "many"]))
+    table.append(mixed(random.Random(3), 5).select(["few", "many"]))
     table.analyze()
     assert set(layers_of(table)) == {3}
     kept = read_private_state(table.table.open(), table.entry).values()

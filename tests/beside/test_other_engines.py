@@ -17,20 +17,10 @@ from puffin.statistics.blob_properties import SketchProperties
 from puffin.statistics.kinds import THETA, to_properties
 from stats_jobs import Options
 from stats_jobs.decide import is_stale
+from tests.beside.made_rows import numbers
 
 TRINO, SPARK = "Trino version 476", "Iceberg Apache Iceberg 1.12.0 (commit 0a1b2c) Spark 4.1.0"
 PRESTO_MISHASHES = ("i", "r", "ds", "dl", "dt", "ts")
-
-
-def rows(*values: int) -> pa.Table:
-    return pa.table({"k": pa.array(values, pa.int64()), "n": pa.array([v % 3 for v in values], pa.int64())})
-
-
-@pytest.fixture
-def table(shared):
-    made = shared("t", rows(*range(100)))
-    made.analyze()
-    return made
 
 
 def said(table) -> dict[str, tuple]:
@@ -70,7 +60,7 @@ def test_next_run_restores_what_trino_analyze_replaced(table, trino_analyzes):
 
 
 def test_next_run_restores_what_trino_insert_replaced_from_the_ancestor_and_new_rows(table):
-    table.append(rows(*range(100, 110)))
+    table.append(numbers(*range(100, 110)))
     snapshot_id = table.state.current_snapshot_id
     mine = next(iter(table.state.statistics))
     extended = [
@@ -90,7 +80,7 @@ def test_next_run_restores_what_trino_insert_replaced_from_the_ancestor_and_new_
 def test_private_state_follows_sketches_that_trino_copied_after_optimize(table):
     """After OPTIMIZE every sketch of ours is in Trino's file, under the previous snapshot."""
     copied = table.stored()
-    table.append(rows(7))
+    table.append(numbers(7))
     table.replace(TRINO, copied)
     report = table.check()
     assert (bases(report)["k"], report.rows_read) == ((100, "added-files"), 1)
@@ -98,14 +88,14 @@ def test_private_state_follows_sketches_that_trino_copied_after_optimize(table):
 
 def test_sketch_that_trino_extended_past_unseen_changes_is_ignored(table):
     """Trino's INSERT adds to the nearest sketch, whatever another engine appended in between."""
-    table.append(rows(*range(100, 150)))
+    table.append(numbers(*range(100, 150)))
     with (
         table.load().transaction() as transaction,
         transaction.update_snapshot(
             {"engine-name": "trino", "trino_query_id": "20261122_080000_00001_abcde"}
         ).fast_append() as append,
     ):
-        for file in data_files(table, rows(*range(150, 160))):
+        for file in data_files(table, numbers(*range(150, 160))):
             append.append_data_file(file)
     snapshot_id = table.state.current_snapshot_id
     extended = [theta_of_trino(raw, snapshot_id, "110") for raw in table.stored(min(table.state.statistics))]
@@ -120,7 +110,7 @@ def test_sketch_that_trino_extended_past_unseen_changes_is_ignored(table):
 
 @pytest.mark.parametrize("copied_by_trino", [False, True])
 def test_one_run_repairs_every_entry_of_a_table_that_pyiceberg_cannot_load(table, copied_by_trino, private_payloads):
-    table.append(rows(*range(100, 120)))
+    table.append(numbers(*range(100, 120)))
     table.analyze()
     table.as_the_version_before_wrote_it(writer=TRINO if copied_by_trino else "puffin-sidecar 0.1.0")
     with pytest.raises(ValidationError, match="puffin-sidecar-row-counts-v1"):
@@ -147,7 +137,7 @@ def test_computing_run_repairs_other_entries_in_the_same_commit(table):
 
 
 def test_entry_whose_file_is_gone_is_repaired_in_metadata_only(table):
-    table.append(rows(1000))
+    table.append(numbers(1000))
     table.analyze()
     old = next(s for s in table.state.statistics if s != table.state.current_snapshot_id)
     table.as_the_version_before_wrote_it()
@@ -159,7 +149,7 @@ def test_entry_whose_file_is_gone_is_repaired_in_metadata_only(table):
 
 
 def test_delta_table_of_the_previous_version_is_repaired_and_built_on(delta, private_payloads):
-    table = delta(rows(*range(100)))
+    table = delta(numbers(*range(100)))
     table.analyze()
     table.as_the_version_before_wrote_it()
     assert is_stale(table.table, Options())
@@ -230,7 +220,7 @@ def test_presto_sketches_that_an_earlier_version_built_on_are_detected(shared, p
 
 def test_sketch_that_lacks_table_values_is_detected_whatever_its_file_says(shared):
     """Trino copies blobs that Presto made: the file names Trino, but the hashes are Presto's."""
-    table = shared("copied", rows(*range(100)))
+    table = shared("copied", numbers(*range(100)))
     snapshot_id = table.state.current_snapshot_id
     table.analyze(commit=False)
     wrong = ThetaSketch.from_arrow(pa.array(range(1000, 1100), pa.int64()), "long")
@@ -254,7 +244,7 @@ def test_sketch_that_lacks_table_values_is_detected_whatever_its_file_says(share
 
 @pytest.mark.parametrize("maker", [TRINO, SPARK])
 def test_complete_sketch_of_a_known_engine_is_built_on_and_keeps_its_maker(shared, trino_analyzes, maker):
-    table = shared("theirs", rows(*range(100)))
+    table = shared("theirs", numbers(*range(100)))
     report = table.analyze(commit=False, columns=("k",))
     blobs = [
         dataclasses.replace(raw, metadata=dataclasses.replace(raw.metadata, properties={"ndv": "100"}))
@@ -265,7 +255,7 @@ def test_complete_sketch_of_a_known_engine_is_built_on_and_keeps_its_maker(share
     table.replace(maker, blobs)
     assert bases(table.analyze(columns=("k",))) == {"k": (100, "carried")}
     for last in (100, 101):
-        table.append(rows(last))
+        table.append(numbers(last))
         report = table.analyze(columns=("k",))
         assert (bases(report), report.rows_read) == ({"k": (last + 1, "added-files")}, 1)
         (blob,) = report.entry.blobs

@@ -8,7 +8,6 @@ import os
 import time
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from puffin.clean import clean
@@ -16,19 +15,9 @@ from puffin.format import DISTRIBUTION_V1, ROW_COUNTS_V1
 from puffin.statistics.private_state.upkeep import remove_lost_state
 from stats_jobs import Options
 from stats_jobs.decide import is_stale
+from tests.beside.made_rows import numbers
 
 LONG_AGO = 30 * 24 * 3600
-
-
-def rows(*values: int) -> pa.Table:
-    return pa.table({"k": pa.array(values, pa.int64()), "n": pa.array([v % 3 for v in values], pa.int64())})
-
-
-@pytest.fixture
-def table(shared):
-    made = shared("t", rows(*range(100)))
-    made.analyze()
-    return made
 
 
 def files(table) -> list[str]:
@@ -70,7 +59,7 @@ def test_deleted_rows_are_subtracted_using_private_row_counts(table, private_pay
 def test_unchanged_part_is_referenced_and_not_rewritten(table):
     """But blobs with values are copied, so that the values beside them can be erased."""
     first = {name for name in files(table) if name.startswith("parts/")}
-    table.append(rows(100))
+    table.append(numbers(100))
     table.analyze(columns=("k",))
     parts = {name for name in files(table) if name.startswith("parts/")}
     manifest = json.loads((table.private / Path(table.entry.statistics_path).name).read_text())
@@ -98,7 +87,7 @@ def test_lost_state_is_noticed_and_rebuilt_and_its_cost_is_reported(table, lost)
 
 
 def test_lost_state_is_rebuilt_from_an_ancestor_that_kept_its_own(table):
-    table.append(rows(*range(100, 110)))
+    table.append(numbers(*range(100, 110)))
     report = table.analyze()
     (table.private / Path(report.entry.statistics_path).name).unlink()
     report = table.check()
@@ -107,7 +96,7 @@ def test_lost_state_is_rebuilt_from_an_ancestor_that_kept_its_own(table):
 
 
 def test_manifest_of_another_statistics_file_is_never_used(table):
-    table.append(rows(0, 1))
+    table.append(numbers(0, 1))
     older = (
         table.private
         / Path(
@@ -124,12 +113,12 @@ def test_manifest_of_another_statistics_file_is_never_used(table):
 def test_incremental_run_works_without_lost_state_and_reads_no_more(table):
     (table.private / Path(table.entry.statistics_path).name).unlink()
     assert table.analyze(mode="incremental").current
-    table.append(rows(100))
+    table.append(numbers(100))
     assert bases(table.analyze(mode="incremental"))["k"] == (101, "added-files")
 
 
 def test_runs_that_cannot_rebuild_lost_state_do_not_forget_it(table):
-    table.append(rows(100))
+    table.append(numbers(100))
     (table.private / Path(table.entry_of_parent.statistics_path).name).unlink()
     assert bases(table.analyze(columns=("k",))) == {"k": (101, "full")}
     assert is_stale(table.table, Options(columns=("n",)))
@@ -141,10 +130,10 @@ def test_runs_that_cannot_rebuild_lost_state_do_not_forget_it(table):
 
 
 def test_unwanted_row_counts_are_not_reported_as_lost(shared):
-    table = shared("t", rows(*range(50)))
+    table = shared("t", numbers(*range(50)))
     table.analyze(row_counts=False)
     assert table.analyze().current
-    table.append(rows(50))
+    table.append(numbers(50))
     assert bases(table.analyze())["k"] == (51, "added-files")
     assert table.analyze().current
     table.delete("k < 10")
@@ -152,7 +141,7 @@ def test_unwanted_row_counts_are_not_reported_as_lost(shared):
 
 
 def test_home_chosen_by_the_caller_is_found_from_the_entry(shared, tmp_path):
-    table, home = shared("t", rows(*range(50))), tmp_path / "home"
+    table, home = shared("t", numbers(*range(50))), tmp_path / "home"
     report = table.analyze(home=str(home))
     assert not table.private.exists()
     (of_table,) = home.iterdir()
@@ -165,11 +154,11 @@ def test_home_chosen_by_the_caller_is_found_from_the_entry(shared, tmp_path):
 
 
 def test_home_set_by_the_table_is_used_and_carried_blobs_are_copied_there(shared, tmp_path):
-    table = shared("t", rows(*range(50)))
+    table = shared("t", numbers(*range(50)))
     table.analyze()
     with table.load().transaction() as transaction:
         transaction.set_properties({"puffin-sidecar.home": str(tmp_path / "home")})
-    table.append(rows(50))
+    table.append(numbers(50))
     table.analyze(columns=("k",))
     for path in table.private.rglob("*.*"):
         path.unlink()  # what was carried does not need it
@@ -181,7 +170,7 @@ def test_home_set_by_the_table_is_used_and_carried_blobs_are_copied_there(shared
 
 def test_private_state_is_deleted_with_its_statistics_file(table):
     first = files(table)
-    table.append(rows(100))
+    table.append(numbers(100))
     table.analyze()
     state = table.state
     (old,) = [e for s, e in state.statistics.items() if s != state.current_snapshot_id]
@@ -201,12 +190,12 @@ def test_private_state_is_deleted_with_its_statistics_file(table):
 def test_later_runs_remove_state_that_nothing_refers_to_any_more(table):
     age(*(table.private / name for name in files(table)))
     first = files(table)
-    table.append(rows(100))
+    table.append(numbers(100))
     table.analyze()
     old = next(s for s in table.state.statistics if s != table.state.current_snapshot_id)
     assert set(first) < set(files(table))
     expire(table, old)
-    table.append(rows(101))
+    table.append(numbers(101))
     table.analyze()
     assert not set(first) & set(files(table))
 
