@@ -408,6 +408,25 @@ def delta_table(tmp_path: Path) -> Callable[..., DeltaTableWriter]:
 
 
 @pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Records the local files that are opened for reading."""
+    from puffin.storage.local import LocalStore
+
+    files: list[str] = []
+
+    def noting(real: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(self: LocalStore, path: str, *others: Any) -> Any:
+            files.append(path)
+            return real(self, path, *others)
+
+        return noted
+
+    for name in ("read", "open_source"):
+        monkeypatch.setattr(LocalStore, name, noting(getattr(LocalStore, name)))
+    return files
+
+
+@pytest.fixture
 def locked(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Path]:
     """Makes a directory that cannot be listed, also by root, whom no mode of a directory stops."""
     scandir, names = os.scandir, set[str]()

@@ -21,7 +21,6 @@ from puffin.rest_catalog.catalog import ServedCatalog
 from puffin.rest_catalog.names import Names, TableName
 from puffin.rest_catalog.planning_mode import CLIENT, KEY, PROPERTY, REASON, SERVER
 from puffin.rest_catalog.scan_request import ScanRequest
-from puffin.storage.local import LocalStore
 from stats_jobs.index import IndexOptions, index
 
 TABLE = TableName(("db",), "t")
@@ -53,25 +52,6 @@ def served(tmp_path: Path) -> Callable[..., ServedCatalog]:
         return ServedCatalog(lookup, Names(lookup, [f"{tmp_path}/warehouse"], has_catalog=False), lambda _: None)
 
     return make
-
-
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The files that were opened."""
-    files: list[str] = []
-    for name in ("read", "open_source"):
-        real = getattr(LocalStore, name)
-
-        monkeypatch.setattr(LocalStore, name, _noting(real, files))
-    return files
-
-
-def _noting(real: Callable[..., Any], files: list[str]) -> Callable[..., Any]:
-    def noted(self: LocalStore, path: str, *others: Any) -> Any:
-        files.append(path)
-        return real(self, path, *others)
-
-    return noted
 
 
 def asked(key: int, **others: Any) -> ScanRequest:

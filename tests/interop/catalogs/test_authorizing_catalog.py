@@ -19,7 +19,6 @@ from pyiceberg.exceptions import RESTError
 
 from puffin.rest_catalog import planned_scan
 from puffin.server.settings import Settings
-from puffin.storage.local import LocalStore
 from stats_jobs.index import IndexOptions, index
 from tests.interop.catalogs.authorizing import OF_TABLE, TAG, VENDED, Authorizing, authorizing
 from tests.server.conftest import Client
@@ -123,23 +122,6 @@ def face_of(properties: dict[str, str]) -> Iterator[Callable[..., Face]]:
 @pytest.fixture
 def face(face_of: Callable[..., Face], gate: Authorizing) -> Face:
     return face_of()
-
-
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The files that the server opened."""
-    files: list[str] = []
-
-    def noting(real: Callable[..., Any]) -> Callable[..., Any]:
-        def noted(self: LocalStore, path: str, *others: Any) -> Any:
-            files.append(path)
-            return real(self, path, *others)
-
-        return noted
-
-    for name in ("read", "open_source"):
-        monkeypatch.setattr(LocalStore, name, noting(getattr(LocalStore, name)))
-    return files
 
 
 def asked(key: int) -> dict[str, Any]:
