@@ -52,9 +52,9 @@ class DataFiles:
         """The columns of an open file by their field ids."""
         return FileColumns(file.schema, context.name_mapping, by_name=context.by_name)
 
-    def _open(self, file: ContentFile, *known: DataFile | None) -> AbstractContextManager[DataFile]:
+    def _open(self, file: ContentFile, known: DataFile | None = None) -> AbstractContextManager[DataFile]:
         of_file = file.file_path, file.file_format, file.content, file.record_count
-        return open_data_file(*of_file, self.store_for, *known)
+        return open_data_file(*of_file, self.store_for, known)
 
 
 class FirstOpened:
