@@ -243,7 +243,8 @@ class Distribution:
         most = times * HEAVY
         if np.count_nonzero(is_heavy) > most:
             # Of values with equal rows none stays: a choice by their hashes would leave the sample unlike the others.
-            is_heavy &= self.low > np.sort(self.low[is_heavy])[-most - 1]
+            rows = self.low[is_heavy]
+            is_heavy &= self.low > np.partition(rows, len(rows) - most - 1)[len(rows) - most - 1]
         kept = in_sample | is_heavy
         gone = self.high[~kept & ~in_sample]
         missed = max(self.missed, int(gone.max(initial=0)))
@@ -257,14 +258,15 @@ class Distribution:
     def _only(self, kept: Flags) -> Distribution:
         if kept.all():
             return self
+        at = np.flatnonzero(kept)  # once for all arrays
         return replace(
             self,
-            hashes=self.hashes[kept],
-            low=self.low[kept],
-            high=self.high[kept],
-            is_heavy=self.is_heavy[kept],
-            values=None if self.values is None else self.values.filter(pa.array(kept)),
-            is_cut=self.is_cut[kept],
+            hashes=self.hashes[at],
+            low=self.low[at],
+            high=self.high[at],
+            is_heavy=self.is_heavy[at],
+            values=None if self.values is None else self.values.take(pa.array(at)),
+            is_cut=self.is_cut[at],
         )
 
     def within_bytes(self) -> Distribution:

@@ -17,6 +17,7 @@ from puffin.sketches.theta_image import MAX_THETA
 from puffin.values.serialized import SerializedValues
 
 _SLOTS = 1 << 12, 1 << 14, 1 << 16
+_SLOTS_PER_VALUE = 8  # in a new table; the fewer slots are used, the more searches end at the first one
 _SIFTING = 1 << 15  # of the first table that does not hold all values
 _WORDS = 4  # of a slot, two of them in the first half of the table
 _BUCKETS = 1 << 17
@@ -152,7 +153,7 @@ class TableTally:
         if self._holds_all and slots < _SLOTS[-1]:
             expected = self._expected(hashes)
             if expected <= _MOST_HELD:
-                least = max(2 * expected, 4 * int(self._used[0]))
+                least = _SLOTS_PER_VALUE * max(expected, int(self._used[0]))
                 wanted = next((each for each in _SLOTS if each >= least), _SLOTS[-1])
                 if wanted > slots:
                     self._move(wanted, self._values(0, MAX_THETA))
