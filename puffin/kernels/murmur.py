@@ -28,6 +28,7 @@ _C1, _C2 = _U(0x87C37B91114253D5), _U(0x4CF5AD432745937F)
 _FMIX_1, _FMIX_2 = _U(0xFF51AFD7ED558CCD), _U(0xC4CEB9FE1A85EC53)
 _ADD_1, _ADD_2 = _U(0x52DCE729), _U(0x38495AB5)
 _ONE, _FIVE, _EIGHT = _U(1), _U(5), _U(8)
+_MASKS = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)  # of the first bytes of a word
 
 
 @inlined
@@ -121,20 +122,17 @@ def hash_strings(
             continue
         h1 = h2 = _SEED
         for _ in range(length >> 4):
-            h1 = (_rotate(h1 ^ _mix_low(words_at[at]), 27) + h2) * _FIVE + _ADD_1
-            h2 = (_rotate(h2 ^ _mix_high(words_at[at + 8]), 31) + h1) * _FIVE + _ADD_2
+            h1 = (_rotate(h1 ^ _mix_low(words_at[_U(at)]), 27) + h2) * _FIVE + _ADD_1
+            h2 = (_rotate(h2 ^ _mix_high(words_at[_U(at + 8)]), 31) + h1) * _FIVE + _ADD_2
             at += 16
         left = length & 15
         if left > 0:
-            low = high = _U(0)
             if at + 16 <= len(data):
-                # Two whole loads, masked to the end of the string.
-                low = words_at[at]
-                if left > 8:
-                    high = words_at[at + 8] & ((_ONE << _EIGHT * _U(left - 8)) - _ONE)
-                elif left < 8:
-                    low &= (_ONE << _EIGHT * _U(left)) - _ONE
+                # Two whole words, masked to the end of the string: a branch would often be mispredicted.
+                low = words_at[_U(at)] & _MASKS[_U(min(left, 8))]
+                high = words_at[_U(at + 8)] & _MASKS[_U(max(left - 8, 0))]
             else:
+                low = high = _U(0)
                 for j in range(left):
                     if j < 8:
                         low |= _U(data[at + j]) << _EIGHT * _U(j)

@@ -35,6 +35,7 @@ WordsAt = npt.NDArray[np.uint64]
 
 _U: Any = np.uint64
 _I: Any = np.int64
+_SHORT = 16  # bytes that are copied at once, of shorter strings too: the processor cannot expect the end of a loop
 
 
 @compiled(INT64, WORDS_AT_EVERY_BYTE, INT64_ROWS, INT64, NEW_INT64S)
@@ -87,6 +88,16 @@ def _last_word(data: Bytes, at: int) -> Any:
     return word
 
 
+@inlined
+def _copy_last(data: Bytes, words_at: WordsAt, at: int, length: int, out_at: WordsAt) -> None:
+    """Copy a string near the end of the data or of the room for copies."""
+    for place in range(0, length, 8):
+        if at + place < len(words_at):
+            out_at[place] = words_at[at + place]
+        else:
+            out_at[place] = _last_word(data, at + place)
+
+
 @compiled(INT64, BYTES, WORDS_AT_EVERY_BYTE, NEW_INT64_ROWS, NEW_INT64S, NEW_WORDS_AT_EVERY_BYTE)
 def copy_strings(data: Bytes, words_at: WordsAt, spans: Int64s, offsets: Int64s, out_at: WordsAt) -> int:
     """
@@ -101,31 +112,35 @@ def copy_strings(data: Bytes, words_at: WordsAt, spans: Int64s, offsets: Int64s,
     Returns:
         The number of strings, or -1 if one ends beyond its page.
     """
-    out, count, at = _I(0), _I(0), _I(0)
+    out, count = _I(0), _I(0)
     room = len(out_at) - 1
     offsets[0] = 0
     for i in range(len(spans)):
-        at, end = spans[i, 0], spans[i, 1]
-        while spans[i, 2] > 0 and count < len(offsets) - 1:
+        at, end, left = spans[i, 0], spans[i, 1], spans[i, 2]
+        while left > 0 and count < len(offsets) - 1:
             if end - at < 4:
                 return -1
             length = little_endian(data, at)
             if length > end - at - 4:
                 return -1
             if length > room - out:
-                return int(count)
+                break
             at += 4
-            for place in range(0, length, 8):
-                if at + place < len(words_at):
-                    out_at[out + place] = words_at[at + place]
-                else:
-                    out_at[out + place] = _last_word(data, at + place)
+            if at + length + _SHORT <= len(words_at) and out + length + _SHORT <= len(out_at):
+                out_at[_U(out)] = words_at[_U(at)]
+                out_at[_U(out + 8)] = words_at[_U(at + 8)]
+                for place in range(_SHORT, length, 8):
+                    out_at[_U(out + place)] = words_at[_U(at + place)]
+            else:
+                _copy_last(data, words_at, at, length, out_at[out:])
             at += length
             out += length
             count += 1
             offsets[count] = out
-            spans[i, 0] = at
-            spans[i, 2] -= 1
+            left -= 1
+        spans[i, 0], spans[i, 2] = at, left
+        if left > 0:
+            break
     return int(count)
 
 
