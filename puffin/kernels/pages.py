@@ -18,6 +18,7 @@ Int64s = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 _I: Any = np.int64
+_U: Any = np.uint64
 DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3
 _TRUE, _FALSE, _BYTE, _I16, _I64, _DOUBLE, _BINARY, _STRUCT = 1, 2, 3, 4, 6, 7, 8, 12
 _MOST_NESTED = 8
@@ -283,7 +284,9 @@ def count_highest(data: Bytes, start: int, stop: int, values: int, highest: int)
 
 @inlined
 def little_endian(data: Bytes, at: int) -> Any:
-    return _I(data[at]) | _I(data[at + 1]) << 8 | _I(data[at + 2]) << 16 | _I(data[at + 3]) << 24
+    first = _U(at)  # an index without a sign needs no test whether it counts from the end
+    value = _I(data[first]) | _I(data[first + _U(1)]) << 8
+    return value | _I(data[first + _U(2)]) << 16 | _I(data[first + _U(3)]) << 24
 
 
 @compiled(INT64, BYTES, NEW_INT64_ROWS, INT64)
