@@ -111,6 +111,24 @@ def test_index_spares_files_in_both_forms(tmp_path: Path) -> None:
     assert len(plan.parquet_paths()) == len(plan.for_deltalake(DeltaTable(tmp_path / "t")).files) == 1
 
 
+@pytest.mark.parametrize(
+    ("number", "scale"),
+    [
+        ("99999999999999.99999", 5),
+        ("-1234567890123456789.98765", 5),
+        ("123456789012345678901.12345", 5),
+        ("1234567890123456789", 0),
+        ("9223372036854775817", 0),
+        ("-9223372036854775817", 0),
+    ],
+)
+def test_bounds_that_deltalake_rounds_keep_the_decimal(tmp_path: Path, number: str, scale: int) -> None:
+    rows = pa.table({"d": pa.array([decimal.Decimal(number)], pa.decimal128(38, scale))})
+    write_deltalake(tmp_path / "t", rows)
+    for op in ("=", ">=", "<="):
+        assert puffin.plan(str(tmp_path / "t"), f"d {op} {number}").files_matched == 1
+
+
 def test_plan_of_another_version_is_refused(table: Path) -> None:
     plan = puffin.plan(str(table), "k = 1")
     write_deltalake(table, pa.table({"k": [1], "p": ["x"], "added": [None]}, None), mode="append")

@@ -2,8 +2,8 @@
 No file of a Delta table with a matching row is left out: random filters over random tables, judged row by row.
 
 Statistics are written as Spark does: strings cut to 32 characters, times to milliseconds, NaN as the largest number;
-some columns and files have none. Types are widened, rows are deleted by vectors. ``PUFFIN_RANDOM_FILTERS=100000`` tries
-more filters.
+but decimals are rounded to doubles, as deltalake does. Some columns and files have none. Types are widened, rows are
+deleted by vectors. ``PUFFIN_RANDOM_FILTERS=100000`` tries more filters.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ DELTA = {
     "ts": "timestamp",
     "tn": "timestamp_ntz",
     "de": "decimal(9,2)",
+    "dl": "decimal(30,5)",
     "bo": "boolean",
 }
 WIDER = {"integer": "long", "float": "double", "date": "timestamp_ntz", "decimal(9,2)": "decimal(18,4)"}
@@ -47,6 +48,7 @@ ICEBERG = {
     "timestamp_ntz": "timestamp",
     "decimal(9,2)": "decimal(9, 2)",
     "decimal(18,4)": "decimal(18, 4)",
+    "decimal(30,5)": "decimal(30, 5)",
 }
 ARROW = {
     "integer": pa.int32(),
@@ -61,6 +63,7 @@ ARROW = {
     "boolean": pa.bool_(),
     "decimal(9,2)": pa.decimal128(9, 2),
     "decimal(18,4)": pa.decimal128(18, 4),
+    "decimal(30,5)": pa.decimal128(30, 5),
 }
 TEXTS = ("", "a", "é", "\U0001f600x", "A", "a" * 31, "a" * 32, "a" * 33, "a" * 32 + "\U0001f600" * 2)
 KEPT = 32
@@ -138,8 +141,9 @@ class RandomDelta:
             text = pick((*TEXTS, f"key-{random_.randint(0, 40)}"))
             return text if type_ == "string" else text.encode()
         if type_.startswith("decimal"):
-            scale = int(type_[8:-1].split(",")[1])
-            return Decimal(f"{random_.randint(-999999999, 999999999)}e-{scale}")
+            digits, scale = map(int, type_[8:-1].split(","))
+            most = 10 ** pick((9, min(digits, 17), min(digits, 30))) - 1
+            return Decimal(f"{random_.randint(-most, most)}e-{scale}")
         if type_ == "boolean":
             return random_.random() < 0.5
         days = random_.randint(-400, 800)

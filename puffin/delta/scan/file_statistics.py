@@ -3,7 +3,8 @@ Summarizes columns from the statistics of a Delta table's live files (protocol, 
 
 These statistics are optional JSON; missing or invalid parts are unknown. Values of partition columns come from the log.
 Writers cut strings short and times to milliseconds, so an upper bound in whole milliseconds may be up to one
-millisecond too low, and is raised. Bounds stay as they were written when a column of floats becomes one of doubles.
+millisecond too low, and is raised. deltalake rounds decimals to doubles, so bounds with many digits are moved outwards.
+Bounds stay as they were written when a column of floats becomes one of doubles.
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ from puffin.values.value_type import ValueType
 
 _MICROS_OF_A_MILLISECOND = 1000
 _TIE_BREAKER = "\ufffd"  # Spark put it behind an upper bound that it cut, as if no character were larger
+_EXACT = 10**15  # below it, a double holds every decimal
+_MOST_DIGITS = 19  # of a decimal that was rounded to a double, and perhaps cut to a whole number of 64 bits
+_CUT = (-(1 << 63), (1 << 63) - 1)  # what deltalake writes for every whole number beyond
+
 _TIMESTAMPS = ("timestamp", "timestamptz")
 _AS_TEXT = ("string", "date", *_TIMESTAMPS)
 
@@ -133,6 +138,8 @@ def _bounds_of(stats: Mapping[str, Any], source: _Source) -> tuple[Comparable | 
     )
     if source.was_float:
         return _of_doubles(min, lower), _of_doubles(max, upper)
+    if type_.startswith("decimal"):
+        return _of_rounded(-1, lower), _of_rounded(1, upper)
     if type_ in _TIMESTAMPS and isinstance(upper, int) and upper % _MICROS_OF_A_MILLISECOND == 0:
         upper += _MICROS_OF_A_MILLISECOND - 1
     if type_ == "string" and isinstance(upper, str) and upper.endswith(_TIE_BREAKER):
@@ -147,6 +154,14 @@ def _of_doubles(outer: Callable[[float, float], float], bound: Comparable | None
     with np.errstate(over="ignore"):
         rounded = float(np.float32(bound))
     return outer(bound, rounded) if math.isfinite(rounded) else bound  # no float has a text beyond its range
+
+
+def _of_rounded(direction: int, bound: Comparable | None) -> Comparable | None:
+    """An unscaled bound for the decimals that it says, and for those that a writer may have rounded to it."""
+    if not isinstance(bound, int) or len(str(abs(bound)).rstrip("0")) > _MOST_DIGITS:
+        return bound
+    # The writer rounds up to four times: the number, its scale, their quotient, the text.
+    return bound if abs(bound) < _EXACT else bound + direction * (abs(bound) // _EXACT + 1)
 
 
 def _sources(state: DeltaState, columns: Iterable[Column]) -> dict[int, _Source]:
@@ -171,7 +186,7 @@ def _single_value(type_: str, value: Any) -> Any:
     if value is None or isinstance(value, str) is not (type_ in _AS_TEXT):
         return None
     if type_.startswith("decimal"):
-        return str(value)  # parsed without loss of digits
+        return None if value in _CUT else str(value)  # parsed without loss of digits
     return float(value) if isinstance(value, decimal.Decimal) else value
 
 
