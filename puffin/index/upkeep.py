@@ -41,10 +41,11 @@ _log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class IndexHome:
-    """Where the index of a table is."""
+    """Where the index of a table is; ``table_uuid`` is that of the table."""
 
     directory: str
     store: Store
+    table_uuid: str | None
 
     @classmethod
     def of(cls, opened: TableSnapshot, home: str | None = None) -> IndexHome:
@@ -53,10 +54,22 @@ class IndexHome:
     @classmethod
     def in_private(cls, opened: TableSnapshot, directory: str) -> IndexHome:
         """The index in this folder of private state."""
-        return cls(index_directory(directory), opened.store_for(directory))
+        return cls(index_directory(directory), opened.store_for(directory), opened.state.uuid)
 
     def uri_of(self, segment_id: str) -> str:
         return segment_uri(self.directory, segment_id)
+
+    def newest(self) -> IndexManifest:
+        """
+        The newest manifest of the table's index; without its segments if it is that of a table that was here before.
+
+        Raises as `puffin.index.manifest.read_newest`.
+        """
+        found = read_newest(self.directory, self.store)
+        if found.table_uuid in (None, self.table_uuid):  # a table of version 1 gets its uuid with an upgrade
+            return found
+        # The files of another table may have the same names. Spark's CREATE OR REPLACE makes another one of Delta.
+        return dataclasses.replace(found, table_uuid=None, segments=())
 
     def read(self, known: Index | None = None) -> Index:
         """
@@ -65,7 +78,7 @@ class IndexHome:
         Segments that are in ``known`` are not read. Raises CorruptMetadataError or UnsupportedTableError for a manifest
         that cannot be read, and StorageError.
         """
-        manifest = read_newest(self.directory, self.store)
+        manifest = self.newest()
         classes: dict[str, tuple[SizeClass, ...]] = {}
         for segment in manifest.segments:
             if known is not None and segment.id in known.classes:

@@ -22,7 +22,6 @@ import numpy.typing as npt
 
 from puffin.errors import PuffinError
 from puffin.iceberg.expression_json import FilterJson
-from puffin.index.manifest import read_newest
 from puffin.index.table_index import ColumnKey, RowCache, TableIndex
 from puffin.index.upkeep import index_homes
 from puffin.index.value_hashes import hash_scalar
@@ -231,7 +230,7 @@ class Planner:
         try:
             with self._loading:
                 for home in index_homes(self._opened):
-                    manifest = read_newest(home.directory, home.store)
+                    manifest = home.newest()
                     if manifest.version:
                         if self._index is None or self._index.manifest != manifest:
                             self._index = TableIndex(

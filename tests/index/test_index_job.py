@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, convert_to_deltalake, write_deltalake
 from pyspark.sql import SparkSession
 
 from puffin.clean import clean
@@ -265,6 +265,31 @@ def test_erased_values_leave_the_index_with_their_files(table: Table) -> None:
     assert report.files_indexed == report.files_total == 3
     live = {Path(path).name for path in DeltaTable(table.path).file_uris()}
     assert {Path(path).name for path in filters_of(table)} == live
+
+
+def test_filters_of_a_table_that_was_here_before_are_not_used(tmp_path: Path) -> None:
+    """A pipeline writes its files anew under the same names, and makes a table of them again; its columns stay."""
+    path = tmp_path / "table"
+
+    def recreate(first: int) -> None:
+        shutil.rmtree(path / "_delta_log", ignore_errors=True)
+        for i in range(3):
+            pq.write_table(pa.table({"k": [first, first + 10 + i, first + 50]}), path / f"day-{i}.parquet")
+        convert_to_deltalake(str(path))
+
+    path.mkdir()
+    recreate(0)
+    index(str(path), IndexOptions(columns=("k",)))
+    assert matched(path, "k = 11") == 1
+    recreate(7)
+    assert matched(path, "k = 18") == 3
+    report = index(str(path))
+    assert (report.files_read, report.files_indexed) == (3, 3)
+    assert matched(path, "k = 18") == 1
+
+
+def matched(path: Path, where: str) -> int:
+    return Planner(load_table(str(path)).open()).plan(where).files_matched
 
 
 def test_files_without_statistics_are_indexed(tmp_path: Path) -> None:
