@@ -83,12 +83,12 @@ def hash_scalar(type_: str, stored_type: str, value: Any) -> WordArray | None:
     The hashes, one of which a filter of ``stored_type`` has if a row holds this value of ``type_``, in JSON form.
 
     There are none if the column was widened and no row of the files can hold the value. None if the hashes are not
-    certain, as for NaN and for types of another family. Zero has two, since -0.0 equals 0.0.
+    certain, as for NaN, for types of another family and for a decimal of more digits than the column has. Zero has two,
+    since -0.0 equals 0.0.
     """
-    scalar = to_scalar(type_, value)
     stored = _widest_alike(stored_type)
     try:
-        array = _as_stored(scalar, arrow_type(stored))
+        array = _as_stored(to_scalar(type_, value), arrow_type(stored))
         return None if array is None else np.concatenate(list(hash_values(array, stored)))
     except pa.ArrowInvalid:  # out of range
         return _NO_HASHES if _is_widened(stored_type, type_) else None

@@ -232,6 +232,7 @@ def test_value_is_sought_in_the_type_that_the_filter_was_built_with(
     [
         *[("double", "double", math.nan), ("double", "float", math.nan), ("string", "long", "x")],
         *[("double", "int", 0.5), ("timestamp", "date", "1970-01-02T00:00:01")],
+        ("decimal(9, 2)", "decimal(9, 2)", "10000000.00"),
     ],
 )
 def test_value_without_certain_hashes_is_not_sought(type_: str, stored: str, value: object) -> None:
