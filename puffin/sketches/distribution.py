@@ -132,9 +132,12 @@ class Distribution:
         The same without values that are there for their hashes.
 
         Values are heavy by their ``low`` rows. If those of the sample were counted in more parts than others are, heavy
-        values would be more frequent in the sample than elsewhere.
+        values would be more frequent in the sample than elsewhere. A value that is not heavy may be in the sample and
+        have more rows than all values that are nowhere.
         """
-        return self if self._is_complete else replace(self._only(self.is_heavy), theta=1)
+        if self._is_complete:
+            return self
+        return replace(self._only(self.is_heavy), theta=1, missed=self._most(~self.is_heavy))
 
     def plus(self, other: Distribution) -> Distribution:
         """The distribution of the rows of both, of any size."""
@@ -179,7 +182,8 @@ class Distribution:
         """
         is_below = self.hashes < np.uint64(counts.theta)
         kept = np.where(is_below, is_among(self.hashes, counts.hashes), self.low > 0)
-        found = replace(self._only(kept), theta=min(self.theta, counts.theta))
+        missed = self._most(~kept & ~is_below)
+        found = replace(self._only(kept), theta=min(self.theta, counts.theta), missed=missed)
         return replace(found, buckets=None) if counts.theta == MAX_THETA else found
 
     def bucketed(self, counts: RowCounts) -> Distribution:
@@ -246,14 +250,17 @@ class Distribution:
             rows = self.low[is_heavy]
             is_heavy &= self.low > np.partition(rows, len(rows) - most - 1)[len(rows) - most - 1]
         kept = in_sample | is_heavy
-        gone = self.high[~kept & ~in_sample]
-        missed = max(self.missed, int(gone.max(initial=0)))
+        missed = self._most(~kept)
         found = self._only(kept)
         buckets = None if found._has_every_row else self._every_bucket()
         if buckets is not None and self.rows >= _MANY_ROWS:
             buckets = folded(buckets, FEWER_BUCKETS)
         found = replace(found, theta=theta, missed=min(missed, self.rows), is_heavy=is_heavy[kept], buckets=buckets)
         return found.within_bytes()
+
+    def _most(self, gone: Flags) -> int:
+        """No value outside has more rows, once these are outside too."""
+        return max(self.missed, int(self.high[gone].max(initial=0)))
 
     def _only(self, kept: Flags) -> Distribution:
         if kept.all():

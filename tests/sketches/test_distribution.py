@@ -192,6 +192,40 @@ def test_added_and_removed_rows_keep_the_bounds():
     assert (found.buckets == left.buckets).all()
 
 
+@pytest.fixture
+def busy_in_the_sample() -> tuple[np.ndarray, Distribution, int]:
+    """Rows, as a task counts them, and the hash of a value that is in the sample only and has more rows than missed."""
+    hashes = np.concatenate(list(hash_array(pa.array(range(16_000)), "long")))
+    by_hash, rows = np.argsort(hashes), np.full(16_000, 2)
+    rows[by_hash[-2 * HEAVY :]], busy = 4, by_hash[5000]
+    rows[busy] = 3
+    values = np.repeat(np.arange(16_000), rows)
+    builder = DistributionBuilder(SAMPLE)
+    for each in hash_rows(pa.array(values, pa.int64()), "long"):
+        builder.update_hashed(*each)
+    found = builder.compact()
+    assert (found.missed, found.is_heavy.sum(), len(found.hashes)) == (2, 2 * HEAVY, 2 * HEAVY + SAMPLE)
+    return values, found, int(hashes[busy])
+
+
+def test_rows_of_a_value_that_is_in_the_sample_only_are_removed(busy_in_the_sample):
+    values, removed, _ = busy_in_the_sample
+    found = counted(np.append(values, np.arange(16_000)))[0].minus(removed)
+    assert (found.low <= 1).all()
+    assert (found.high >= 1).all()
+    assert Distribution.from_bytes(found.to_bytes()) == found
+
+
+def test_rows_of_a_value_that_leaves_the_sample_are_missed(busy_in_the_sample):
+    values, part, busy = busy_in_the_sample
+    counts = RowCountsBuilder(1000)  # fewer than the sample has
+    for each in hash_rows(pa.array(values, pa.int64()), "long"):
+        counts.update_hashes(each.hashes, each.rows)
+    found = part.plus(part).beside(counts.compact())
+    assert busy not in found.hashes
+    assert found.missed == 6
+
+
 def test_rows_of_many_are_in_fewer_buckets_which_add_up_and_subtract():
     few, _ = counted(np.arange(20_000))
     builder = DistributionBuilder(SAMPLE)
