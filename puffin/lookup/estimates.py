@@ -346,6 +346,8 @@ class Estimator:
             self._counts[field_id] = counts
             distribution = None if distribution is None or counts is None else distribution.with_exact(counts)
         type_ = column.type if of is None or of.type is None else of.type
+        # Bounds of a column that had another type are no values of this one.
+        least, greatest = (None, None) if of is None else (summary.min, summary.max)
         return ColumnFacts(
             type=type_,
             rows=rows,
@@ -355,8 +357,8 @@ class Estimator:
             nulls=summary.null_count,
             nans=0 if type_ not in ("float", "double") else summary.nan_count,
             ndv=ndv,
-            lower=compared(type_, summary.min),
-            upper=compared(type_, summary.max),
+            lower=compared(type_, least),
+            upper=compared(type_, greatest),
             distribution=distribution,
             counts=None if distribution is None else counts,
         )

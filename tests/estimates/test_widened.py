@@ -1,4 +1,4 @@
-"""Counts of a column whose type has changed since are those of the rows that were counted, not of all."""
+"""Statistics of a column whose type has changed since are those of the rows that were counted, not of all."""
 
 from __future__ import annotations
 
@@ -25,3 +25,16 @@ def test_null_count_before_a_wider_type_leaves_later_rows_open(delta_table) -> N
     found = estimate(str(table.path), "f is not null").rows
     assert found.lower <= 3 <= found.upper
     assert not found.is_exact
+
+
+def test_bounds_of_text_are_none_of_the_decimals_in_its_place(delta_table) -> None:
+    table = delta_table("t", {"a": "string", "b": "long"})
+    old = table.add({"a": ["x", "1e9"], "b": [1, 2]})
+    table.commit(old)
+    analyze(str(table.path), Options())
+    decimals = pa.array([1, 2, None], pa.decimal128(9, 2))
+    table.commit(
+        table.metadata({"a": "decimal(9,2)", "b": "long"}), table.remove(old), table.add({"a": decimals, "b": [1] * 3})
+    )
+    found = estimate(str(table.path), "a > 1.5").rows
+    assert found.lower <= 1 <= found.upper
