@@ -168,11 +168,14 @@ class Distribution:
     def minus(self, removed: Distribution) -> Distribution:
         """The distribution after these rows were removed; a value may be left without rows until it is cut."""
         (least, _), (_, most) = removed.rows_of(self.hashes), removed._chosen.rows_of(self.hashes)
+        rows = max(0, self.rows - removed.rows)
         low, high = self.low - np.minimum(self.low, most), self.high - np.minimum(self.high, least)
         buckets = _combined(self._every_bucket(), removed._every_bucket(), np.subtract)
         if buckets is not None and int(buckets.max()) > self.rows:  # below 0: these are other rows
             buckets = None
-        return replace(self, rows=max(0, self.rows - removed.rows), low=low, high=high, buckets=buckets)
+        # Few rows may be left of a value that the removed rows do not tell of.
+        low, high = (np.minimum(each, np.uint64(rows)) for each in (low, high))
+        return replace(self, rows=rows, low=low, high=high, buckets=buckets)
 
     def beside(self, counts: RowCounts) -> Distribution:
         """

@@ -216,6 +216,17 @@ def test_rows_of_a_value_that_is_in_the_sample_only_are_removed(busy_in_the_samp
     assert Distribution.from_bytes(found.to_bytes()) == found
 
 
+def test_no_value_has_more_rows_than_are_left(hashed_by):
+    hashes = np.concatenate(list(hash_array(pa.array(range(10_000)), "long")))
+    last = int(hashes.argmax())  # not in the sample, and of equal rows none is heavy
+    values = np.repeat(np.arange(10_000), 2)
+    base, removed = (counted(each)[0] for each in (np.append(values, [last, last]), values))
+    counts = counted(np.array([last, last]))[1]
+    found = base.minus(removed).beside(counts).cut()
+    assert (found.rows, longs(found), found.high.tolist()) == (2, [last], [2])
+    assert Distribution.from_bytes(found.to_bytes()) == found
+
+
 def test_rows_of_a_value_that_leaves_the_sample_are_missed(busy_in_the_sample):
     values, part, busy = busy_in_the_sample
     counts = RowCountsBuilder(1000)  # fewer than the sample has
