@@ -14,6 +14,7 @@ from zipimport import zipimporter
 
 MODULES = ("murmur", "decimals", "hashes", "heavy", "parquet", "pages", "page_values", "codecs")
 """Those that most runs need; the others are compiled or loaded at their first use."""
+_LARGEST_TOLD = (32 << 20) - (64 << 10)  # bytes, a little less than the largest array by which glibc goes
 _is_ready = False
 
 
@@ -36,5 +37,19 @@ def load_kernels() -> bool:
             importlib.import_module(f"{__name__}.{module}")
     except ImportError:
         return False
+    _keep_freed_memory()
     _is_ready = True
     return True
+
+
+def _keep_freed_memory() -> None:
+    """
+    Make glibc keep the memory of freed arrays for the next ones, up to 64 MiB in a thread, as far as it lets us.
+
+    Kernels fill arrays of about a MiB again and again. By default glibc returns memory to the system as soon as more
+    than a few of these are free, and the system clears each page that it gives out. Once an array of almost 32 MiB was
+    freed, glibc keeps twice its size (mallopt(3), M_MMAP_THRESHOLD). The array is never filled, so it takes no memory.
+    """
+    import numpy as np
+
+    np.empty(_LARGEST_TOLD, np.uint8)
