@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from puffin.errors import UsageError
+from puffin.errors import CorruptMetadataError, UsageError
 from puffin.index.coverage import indexed_columns
 from puffin.index.manifest import IndexManifest
 from puffin.index.sizes import DEFAULT_FPP, check_fpp
@@ -251,7 +251,10 @@ def _index(table: Table, options: IndexOptions, spark: SparkStarter, progress: P
 
 def _plan(opened: TableSnapshot, options: IndexOptions) -> IndexPlan:
     home = IndexHome.of(opened, places.chosen_home(opened.state, options.home))
-    found = home.checked(home.read())
+    try:
+        found = home.checked(home.read_to_rebuild() if options.columns else home.read())
+    except CorruptMetadataError as exc:
+        raise CorruptMetadataError(f"{exc}; name columns with --columns to build the index anew") from exc
     if found.manifest.version == 0 and not options.columns:
         raise UsageError(
             f"{home.directory}: expected an index, found none: name columns with --columns, or see --advise"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 
-from puffin.errors import PuffinError
+from puffin.errors import CorruptMetadataError, PuffinError
 from puffin.index.manifest import manifest_uri, manifest_versions, newest_readable
 from puffin.index.upkeep import IndexHome
 from puffin.statistics.private_state import places
@@ -46,7 +46,10 @@ def _of_home(home: IndexHome, limit: AgeLimit) -> Leftovers:
     store, directory = home.store, home.directory
     versions = manifest_versions(directory, store)
     candidates: list[tuple[FileInfo, str]] = []
-    newest = newest_readable(directory, store, versions)
+    try:
+        newest = newest_readable(directory, store, versions)
+    except CorruptMetadataError:
+        newest = None
     doubt = "no manifest of the index can be read" if newest is None and versions else None
     for version in versions:
         if newest is None or version < newest.version:

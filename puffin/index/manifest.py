@@ -64,7 +64,8 @@ def read_newest(directory: str, store: Store) -> IndexManifest:
     """
     The newest manifest below an index directory that can be read, with the newest version; version 0 if there is none.
 
-    Raises UnsupportedTableError for the manifest of a newer format, and StorageError.
+    Raises CorruptMetadataError if all manifests are broken, UnsupportedTableError for the manifest of a newer format,
+    and StorageError.
     """
     versions = manifest_versions(directory, store)
     found = newest_readable(directory, store, versions)
@@ -79,7 +80,8 @@ def manifest_versions(directory: str, store: Store) -> list[int]:
 
 
 def newest_readable(directory: str, store: Store, versions: Collection[int]) -> IndexManifest | None:
-    """The manifest of the highest of these versions that has one; raises as `read_newest`."""
+    """The manifest of the highest of these versions that has one; None if none has. Raises as `read_newest`."""
+    broken: CorruptMetadataError | None = None
     for version in sorted(versions, reverse=True):
         uri = manifest_uri(directory, version)
         try:
@@ -88,6 +90,9 @@ def newest_readable(directory: str, store: Store, versions: Collection[int]) -> 
             continue  # removed since it was listed, or its writer has only made the folder
         except CorruptMetadataError as exc:
             _log.warning("the index manifest before this one is used: %s", exc)
+            broken = broken or exc
+    if broken is not None:
+        raise broken
     return None
 
 

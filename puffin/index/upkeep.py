@@ -15,8 +15,15 @@ import logging
 import random
 from collections.abc import Mapping, Sequence, Set
 
-from puffin.errors import ConflictError, CorruptError, NotFoundError, UnsupportedError
-from puffin.index.manifest import IndexManifest, commit, index_directory, read_newest, segment_uri
+from puffin.errors import ConflictError, CorruptError, CorruptMetadataError, NotFoundError, UnsupportedError
+from puffin.index.manifest import (
+    IndexManifest,
+    commit,
+    index_directory,
+    manifest_versions,
+    read_newest,
+    segment_uri,
+)
 from puffin.index.segment import (
     FilterRows,
     SegmentEntry,
@@ -90,6 +97,14 @@ class IndexHome:
             except _UNREADABLE as exc:
                 _log.warning("index segment %s is left out, its files are read again: %s", segment.id, exc)
         return Index(manifest, classes)
+
+    def read_to_rebuild(self) -> Index:
+        """As `read`; where no manifest can be read, an index without columns, for the next manifest to replace."""
+        try:
+            return self.read()
+        except CorruptMetadataError as exc:
+            _log.warning("the index is built anew: %s", exc)
+            return Index(IndexManifest(max(manifest_versions(self.directory, self.store))), {})
 
     def checked(self, index: Index, most_bytes: int = CHECKED_BYTES) -> Index:
         """

@@ -19,7 +19,7 @@ from deltalake import DeltaTable, convert_to_deltalake, write_deltalake
 from pyspark.sql import SparkSession
 
 from puffin.clean import clean
-from puffin.errors import UnsupportedTypeError, UsageError
+from puffin.errors import CorruptMetadataError, UnsupportedTypeError, UsageError
 from puffin.index import upkeep
 from puffin.index.manifest import manifest_uri
 from puffin.index.upkeep import IndexHome
@@ -232,6 +232,9 @@ def test_broken_manifest_costs_the_index_and_is_replaced(table: Table) -> None:
         data[at] ^= 4
         manifest.write_bytes(data)
     manifest.write_bytes(b"{}")
+    assert table.plan(f"k = {key}").warnings[0].startswith("the index is left out: ")
+    with pytest.raises(CorruptMetadataError, match="name columns with --columns to build the index anew"):
+        indexed(table)
     assert indexed(table, "k").files_read == 3
     assert table.matched(f"k = {key}") == 1
 

@@ -266,10 +266,11 @@ def test_index_that_cannot_be_read_is_no_error_of_the_table(analyzed):
     (manifest,) = analyzed.rglob("index/0*/version-hint.text")
     document, _, _ = manifest.read_bytes().rstrip(b"\n").rpartition(b"\n")
     newer = document.replace(b'"format-version":1', b'"format-version":9')
-    manifest.write_bytes(newer + b"\n%08x\n" % zlib.crc32(newer))
-    found = status_of(analyzed)
-    assert (found.error, found.indexed_columns, found.index_files_missing, found.health) == (None, (), None, 80)
-    assert found.reason.startswith("the index cannot be read: ")
+    for unreadable in (newer + b"\n%08x\n" % zlib.crc32(newer), b"{}"):
+        manifest.write_bytes(unreadable)
+        found = status_of(analyzed)
+        assert (found.error, found.indexed_columns, found.index_files_missing, found.health) == (None, (), None, 80)
+        assert found.reason.startswith("the index cannot be read: ")
 
 
 def test_current_table_costs_neither_manifests_nor_data_files(history, opened):
