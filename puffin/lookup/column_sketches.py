@@ -15,7 +15,6 @@ larger side contains the smaller, as planners do.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -52,6 +51,7 @@ class ColumnSketch:
         lg_k: Base-2 logarithm of the most hashes it can have.
         row_count: The rows it describes, with nulls; None if unknown.
         value_count: The rows whose value is not null; if nulls were not counted, all rows.
+        most_distinct: The most distinct values that it can describe; None if its maker did not count rows.
         changed: The rows that came and went since; None if none did.
     """
 
@@ -62,10 +62,15 @@ class ColumnSketch:
     lg_k: int
     row_count: int | None
     value_count: int | None
+    most_distinct: int | None = None
     changed: RowsChanged | None = None
 
     def __str__(self) -> str:
         return f"{self.table} {self.column.name}"
+
+    @property
+    def distinct(self) -> Distinct:
+        return Distinct.of(self.sketch).at_most(self.most_distinct)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -229,7 +234,7 @@ def column_sketch(opened: TableSnapshot, question: Question) -> ColumnSketch:
 def join_estimate(left: ColumnSketch, right: ColumnSketch) -> JoinEstimate:
     """Estimate overlap and join of two columns, with 95 % bounds; UnsupportedTypeError if hashed differently."""
     check_alike((str(left), left.hashed_type), (str(right), right.hashed_type))
-    left_side, right_side = (JoinSide(s.table, s.column.name, s.sketch.ndv, s.row_count) for s in (left, right))
+    left_side, right_side = (JoinSide(s.table, s.column.name, s.distinct.ndv, s.row_count) for s in (left, right))
     zeros = zeros_of(left.hashed_type)
     left, right = (dataclasses.replace(each, sketch=sketch_as_one(each.sketch, zeros)) for each in (left, right))
     one, other = left.sketch, right.sketch
@@ -238,13 +243,10 @@ def join_estimate(left: ColumnSketch, right: ColumnSketch) -> JoinEstimate:
     sampled_any = sampled_left + sampled_right - both.retained
     least = min(one.estimate, other.estimate)
     can_tell = all(sampled or sketch.empty for sampled, sketch in ((sampled_left, one), (sampled_right, other)))
-    found = Distinct.of(both)
     return JoinEstimate(
         left=left_side,
         right=right_side,
-        overlap=dataclasses.replace(
-            found, upper=max(found.ndv, min(found.upper, *(math.ceil(s.upper_bound()) for s in (one, other))))
-        ),
+        overlap=Distinct.of(both).at_most(min(left.distinct.upper, right.distinct.upper)),
         containment_left=both.retained / sampled_left if sampled_left else None,
         containment_right=both.retained / sampled_right if sampled_right else None,
         jaccard=both.retained / sampled_any if sampled_any else None,
@@ -259,7 +261,9 @@ def union_estimate(columns: Sequence[Question], sketches: Sequence[ColumnSketch]
     for sketch in sketches[1:]:
         check_alike((str(sketches[0]), sketches[0].hashed_type), (str(sketch), sketch.hashed_type))
     lg_k = max((sketch.lg_k for sketch in sketches), default=DEFAULT_LG_K)
-    return UnionEstimate(tuple(columns), Distinct.of(merge((sketch.sketch for sketch in sketches), lg_k)))
+    limits = [sketch.most_distinct for sketch in sketches]
+    most = None if None in limits else sum(each or 0 for each in limits)
+    return UnionEstimate(tuple(columns), Distinct.of(merge((sketch.sketch for sketch in sketches), lg_k)).at_most(most))
 
 
 def check_alike(one: tuple[str, str], other: tuple[str, str]) -> None:
@@ -314,6 +318,7 @@ def _described(opened: TableSnapshot, known: KnownSketch, sketch: ThetaSketch, *
         lg_k=known.said.lg_k,
         row_count=rows,
         value_count=rows if values is None else values,
+        most_distinct=None if summary is None else summary.most_distinct,
         changed=RowsChanged.of_any([(0, 0) if known.age == 0 else (since.records_added, since.most_deleted)]),
     )
 

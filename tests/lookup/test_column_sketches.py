@@ -167,9 +167,19 @@ def test_row_count_comes_from_the_snapshot_for_other_engines_statistics(lookup, 
 
 
 def test_join_rows_are_unknown_without_row_counts(lookup, analyzed):
-    found = joined(lookup, analyzed("left", range(10)), analyzed("right", range(10), rows=9))
+    found = joined(lookup, analyzed("left", range(10)), analyzed("right", range(10), rows=10))
     assert (found.left.row_count, found.join_rows) == (None, None)
     assert found.overlap.ndv == 10
+
+
+def test_no_side_overlap_or_union_has_more_values_than_rows(lookup, analyzed):
+    """The sketch of these values estimates more than there are."""
+    table = analyzed("table", range(50_000), rows=50_000)
+    assert ThetaSketch.from_arrow(pa.array(range(50_000), pa.int64()), "long").ndv > 50_000
+    (known,) = lookup.ndv(table, ["a"]).columns
+    found = joined(lookup, table, table)
+    assert known.distinct.ndv == found.left.ndv == found.right.ndv == 50_000
+    assert known.distinct == found.overlap == lookup.union_ndv([(table, "a")]).distinct
 
 
 def test_empty_column_joins_nothing(lookup, analyzed):
