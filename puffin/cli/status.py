@@ -115,7 +115,7 @@ def _row(table: TableStatus, now_ms: int) -> tuple[str, ...]:
         "-" if made is None else _age(now_ms - made),
         "-" if share is None else f"{share:.0%}",
         "-" if table.error is not None else f"{len(table.columns_missing):,}",
-        "-" if not table.indexed_columns else f"{table.index_files_missing:,}",
+        f"{table.index_files_missing:,}" if table.indexed_columns or table.index_files_missing else "-",
         "-" if table.bytes_to_read is None else human_bytes(table.bytes_to_read),
         table.reason if table.error is None else table.error,
     )
