@@ -14,6 +14,8 @@ from puffin.tables.schema import fields_of
 _UNKNOWN_FIELD = re.compile(r"Could not find field with name (.*), case_sensitive=.*")
 _OTHER_TIME = re.compile(r"(Zone|Missing zone|Invalid timestamp with(?:out)?) .*?: (.*?)(?: \(must be ISO-8601\))?$")
 _OTHER_KIND = re.compile(r"Cannot convert (\w+)Literal into (.*)")
+_NESTED_KIND = re.compile(r"(struct|list|map)<.*")
+_IN_A_LIST = re.compile(r"Could not find accessor for field with id: \d+")
 
 
 def error_about(where: str, exc: Exception, schema: Mapping[str, Any]) -> PuffinError:
@@ -28,6 +30,10 @@ def error_about(where: str, exc: Exception, schema: Mapping[str, Any]) -> Puffin
         return ColumnNotFound(f"filter {where!r}: no column {unknown[1]!r}{hint}")
     if (kinds := _OTHER_KIND.fullmatch(said)) is not None:
         said = f"expected a literal of type {kinds[2]}, found a {kinds[1].lower()}"
+        if (nested := _NESTED_KIND.fullmatch(kinds[2])) is not None:
+            said = f"expected a primitive column to compare, found a {nested[1]}"
+    elif _IN_A_LIST.fullmatch(said) is not None:
+        said = "expected a column outside lists and maps, found one inside"
     elif (time := _OTHER_TIME.match(said)) is not None:
         zone = "" if time[1] in ("Zone", "Invalid timestamp without") else "+00:00"
         said = f"expected a timestamp such as '2026-01-31T12:00:00{zone}', found {time[2]!r}"

@@ -28,10 +28,15 @@ TYPES = {
 }  # fmt: skip
 FIELDS = [{"id": i, "name": name, "required": False, "type": t} for i, (name, t) in enumerate(TYPES.items(), 1)]
 INNER = {"type": "struct", "fields": [{"id": 91, "name": "x", "required": True, "type": "int"}]}
+LIST = {"type": "list", "element-id": 93, "element": "int", "element-required": False}
 SCHEMA = {
     "type": "struct",
     "schema-id": 0,
-    "fields": [*FIELDS, {"id": 90, "name": "st", "required": False, "type": INNER}],
+    "fields": [
+        *FIELDS,
+        {"id": 90, "name": "st", "required": False, "type": INNER},
+        {"id": 92, "name": "li", "required": False, "type": LIST},
+    ],
 }
 IDS = {name: i for i, name in enumerate(TYPES, 1)} | {"st.x": 91, "dropped": 77}
 
@@ -169,7 +174,9 @@ def test_unpartitioned_table_has_no_partition_names(make_filter):
         ("ts > '2026-01-31T12:00:00+00:00'", UsageError, "12:00:00', found '2026"),
         ("tz > '2026-01-31T12:00:00'", UsageError, "12:00:00+00:00', found '2026"),
         ("i = l", UsageError, "filter"),
-        ("st = 1", UsageError, "expected a literal of type struct"),
+        ("st = 1", UsageError, "filter 'st = 1': expected a primitive column to compare, found a struct"),
+        ("li in (1, 2)", UsageError, "expected a primitive column to compare, found a list"),
+        ("li.element = 1", UsageError, "expected a column outside lists and maps, found one inside"),
         ("dec = 'x'", UsageError, "expected a literal of type decimal(9, 2), found 'x'"),
         ("nope = 1", ColumnNotFound, "no column 'nope'"),
         ("I = 1", ColumnNotFound, "no column 'I'; did you mean 'i'?"),
