@@ -84,6 +84,7 @@ class ColumnRows:
         if nulls is None and found is not None:
             nulls = max(0, facts.rows - hashed)
         self.nulls = Interval.between(0, facts.rows) if nulls is None else Interval.exactly(min(nulls, facts.rows))
+        self._by_nulls = NULL_COUNT if self.nulls.is_exact else UNKNOWN
         self.values = Interval.exactly(facts.rows).minus(self.nulls)
         self.has_order = found is not None and found.values is not None
         self.empty = 0
@@ -99,18 +100,17 @@ class ColumnRows:
 
     def find(self, wanted: ValueSet, z: float) -> Found:
         """The rows with these values; bounds of sampled parts hold as often as ``z`` standard deviations say."""
-        facts = self.facts
         left_out = wanted.points_left_out if wanted.nan else None
         if left_out is not None:
-            without, method = self._find(left_out, z) if left_out.spans else (NOTHING, NULL_COUNT)
+            without, method = self._find(left_out, z) if left_out.spans else (NOTHING, self._by_nulls)
             everything = self.values.plus(self.nulls) if wanted.null else self.values
-            return self.as_now(everything.minus(without).within(0, facts.rows)), method
+            return self.as_now(everything.minus(without).within(0, self.facts.rows)), method
         found, method = self._find(wanted, z)
         return self.as_now(found), method
 
     def _find(self, wanted: ValueSet, z: float) -> Found:
         if not wanted.spans and not wanted.nan:
-            return (self.nulls, NULL_COUNT) if wanted.null else (NOTHING, EXACT)
+            return (self.nulls, self._by_nulls) if wanted.null else (NOTHING, EXACT)
         rows, method = self._in_order(wanted, z) if self.has_order else self._without_order(wanted, z)
         if wanted.null:
             rows, method = rows.plus(self.nulls), SAMPLE
@@ -339,7 +339,7 @@ class ColumnRows:
         values, ndv = self.values, self.facts.ndv
         if self.facts.nans is not None and wanted.spans in ((), (EVERYTHING,)):
             rows = self.nan_rows if wanted.nan else values.minus(self.nan_rows).within(0, values.upper)
-            return rows, NULL_COUNT
+            return rows, NULL_COUNT if rows.is_exact else UNKNOWN
         points = [start[1] for start, _ in filter(is_point, wanted.spans)]
         if len(points) == len(wanted.spans) and not wanted.nan and self.facts.distribution is not None:
             return self._by_hash(points, self.facts.distribution, z)

@@ -264,6 +264,9 @@ def test_tables_without_statistics_and_without_rows_get_an_answer(tmp_path):
     found = puffin.estimate(str(tmp_path / "bare"), "k > 1", ["k"])
     assert (found.rows.lower, found.rows.upper) == (0, 3)
     assert found.methods == (("k > 1", "no statistics"),)
+    for where in ("k is null", "k is not null"):
+        nulls = puffin.estimate(str(tmp_path / "bare"), where)
+        assert (nulls.rows, nulls.methods) == (Interval(1.5, 0, 3), ((where, "no statistics"),))
     write_deltalake(tmp_path / "empty", pa.schema([("k", pa.int64())]).empty_table())
     analyze(str(tmp_path / "empty"))
     assert puffin.estimate(str(tmp_path / "empty"), "k > 1").rows == Interval.exactly(0)
