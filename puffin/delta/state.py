@@ -49,7 +49,7 @@ class DeltaState(TableState):
 
     def still_has(self, column: Column) -> bool:
         """Always: a version's schema never changes, nor do stored field ids."""
-        if column not in self.columns:
+        if self.columns_by_id.get(column.field_id) != column:
             raise ConflictError(
                 f"{self.location}: column {column.name}: expected field id {column.field_id}; another job has "
                 "given the columns other field ids meanwhile: analyze again"
