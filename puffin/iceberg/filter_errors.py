@@ -7,13 +7,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from puffin.errors import ColumnNotFound, MissingDependencyError, PuffinError, UsageError
+from puffin.errors import ColumnNotFound, MissingDependencyError, PuffinError, UnsupportedTypeError, UsageError
 from puffin.tables.arguments import did_you_mean
 from puffin.tables.schema import fields_of
 
 _UNKNOWN_FIELD = re.compile(r"Could not find field with name (.*), case_sensitive=.*")
 _OTHER_TIME = re.compile(r"(Zone|Missing zone|Invalid timestamp with(?:out)?) .*?: (.*?)(?: \(must be ISO-8601\))?$")
 _OTHER_KIND = re.compile(r"Cannot convert (\w+)Literal into (.*)")
+_WITHOUT_LITERALS = re.compile(r"binary|fixed\[.*|timestamp(tz)?_ns")  # pyiceberg reads no value of these from a filter
 _NESTED_KIND = re.compile(r"(struct|list|map)<.*")
 _IN_A_LIST = re.compile(r"Could not find accessor for field with id: \d+")
 
@@ -26,12 +27,19 @@ def error_about(where: str, exc: Exception, schema: Mapping[str, Any]) -> Puffin
 
     said = one_line(exc)
     if (unknown := _UNKNOWN_FIELD.fullmatch(said)) is not None:
-        hint = did_you_mean(unknown[1], (field.name for field in fields_of(schema)))
+        types = {field.name: field.type for field in fields_of(schema)}
+        if unknown[1] in types:  # pyiceberg does not know its type, and the schema that it was given lacks it
+            return UnsupportedTypeError(
+                f"filter {where!r}: column {unknown[1]!r} of type {types[unknown[1]]} cannot be filtered"
+            )
+        hint = did_you_mean(unknown[1], types)
         return ColumnNotFound(f"filter {where!r}: no column {unknown[1]!r}{hint}")
     if (kinds := _OTHER_KIND.fullmatch(said)) is not None:
         said = f"expected a literal of type {kinds[2]}, found a {kinds[1].lower()}"
         if (nested := _NESTED_KIND.fullmatch(kinds[2])) is not None:
             said = f"expected a primitive column to compare, found a {nested[1]}"
+        elif _WITHOUT_LITERALS.fullmatch(kinds[2]) is not None:
+            said = f"filters cannot compare columns of type {kinds[2]}, only test them for null"
     elif _IN_A_LIST.fullmatch(said) is not None:
         said = "expected a column outside lists and maps, found one inside"
     elif (time := _OTHER_TIME.match(said)) is not None:
