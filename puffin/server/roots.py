@@ -44,14 +44,12 @@ class Roots:
                     found = (
                         "a relative path" if not path.is_absolute() else "a file" if path.exists() else "nothing there"
                     )
-                    raise UsageError(
-                        f"--allow-root {uri}: expected an absolute path or URI of a directory, found {found}"
-                    )
+                    raise UsageError(f"{uri}: expected an absolute path or URI of a directory to serve, found {found}")
                 self._directories.append(os.path.realpath(path))
             elif parts is not None and _is_literal(parts):
                 self._prefixes.append(parts)
             else:
-                raise UsageError(f"--allow-root {uri}: expected a URI without '.', '..', '//', '?' and backslashes")
+                raise UsageError(f"{uri}: expected a URI to serve without '.', '..', '//', '?' and backslashes")
 
     def confine(self, uri: str) -> str:
         """What to open: a path with its links resolved, or a URI itself; FileNotFound if it is outside all roots."""

@@ -63,6 +63,16 @@ def test_server_serves_what_the_policy_covers(
     assert "has several catalogs, and a server has one: name it with --catalog" in capsys.readouterr().err
 
 
+def test_root_of_a_policy_that_is_missing_ends_the_server_by_its_name(
+    policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy.write_text("roots: [lake, gone]\n")
+    with pytest.raises(SystemExit) as ended:
+        main(["serve", "--port", "0", "--policy", str(policy)])
+    missing = f"{policy.parent / 'gone'}: expected an absolute path or URI of a directory to serve, found nothing there"
+    assert (ended.value.code, capsys.readouterr().err) == (2, f"puffin: {missing}\n")
+
+
 def test_errors_of_the_autopilot_are_shown(
     policy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
