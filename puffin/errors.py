@@ -171,3 +171,10 @@ def line_about(name: str, error: object) -> str:
     """What is wrong with the table or file of this name, in one line that begins with the name, as many errors do."""
     text = " ".join(str(error).split())
     return text if text.startswith(f"{name}:") else f"{name}: {text}"
+
+
+def said_by(error: Exception) -> str:
+    """What an error of Python says about a document of another form than expected, without the name of its class."""
+    if isinstance(error, KeyError) and error.args:
+        return f"expected a key {error.args[0]!r}, found none"
+    return " ".join(str(error).split()) or type(error).__name__

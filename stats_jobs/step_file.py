@@ -19,7 +19,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from puffin.errors import CorruptError
+from puffin.errors import CorruptError, said_by
 from puffin.format import ZSTD, Blob, BlobMetadata, PuffinReader
 from puffin.statistics.aside import PutAside, changed
 from puffin.statistics.kinds import KINDS, SUMMARY
@@ -112,7 +112,7 @@ class StepFile:
                 raise ValueError(f"format-version: expected {FORMAT_VERSION}, found {said['format-version']!r}")
             return StepHead(typed(said, "scans", dict), frozenset(typed(said, "mapped", list)))
         except (KeyError, TypeError, ValueError, RecursionError) as exc:
-            raise CorruptError(f"not the file of a step: {exc!r}") from exc
+            raise CorruptError(f"not the file of a step: {said_by(exc)}") from exc
 
     def partial(self, wanted: Mapping[tuple[int, str], Kind[Any]], put: PutAside) -> Partial:
         """The values, if the file is whole, of the kinds ``wanted``, by field id and name, each ``put``."""
@@ -165,7 +165,7 @@ def _summary_from_bytes(payload: bytes) -> RowSummary:
         bounds = Bounds(_bound_from_json(*lower), _bound_from_json(*upper))
         return RowSummary(**dict(zip(_COUNTS, counts, strict=True)), bounds=bounds, is_loose=is_loose)
     except (TypeError, ValueError, KeyError, RecursionError) as exc:
-        raise CorruptError(f"not a summary: {exc!r}") from exc
+        raise CorruptError(f"not a summary: {said_by(exc)}") from exc
 
 
 def _bound_to_json(bound: Bound) -> list[Any]:

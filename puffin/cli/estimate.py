@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from puffin.cli.options import as_json, diagnostics, of_catalog, of_snapshot
+from puffin.cli.options import as_json, column_names, diagnostics, of_catalog, of_snapshot
 from puffin.cli.render import aligned, changed_since, print_result
 
 if TYPE_CHECKING:
@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 @of_catalog
 @of_snapshot
 @click.option("--where", metavar="EXPR", help="Estimate the rows that match this Iceberg expression.")
-@click.option("--group-by", metavar="a,b", help="Estimate the groups that these columns make; null is one group.")
+@click.option(
+    "--group-by",
+    multiple=True,
+    callback=column_names,
+    metavar="a,b",
+    help="Estimate the groups that these columns make; null is one group.",
+)
 @as_json
 @diagnostics
 def command(
@@ -31,7 +37,7 @@ def command(
     catalog_properties: dict[str, str],
     selector: SnapshotSelector,
     where: str | None,
-    group_by: str | None,
+    group_by: tuple[str, ...] | None,
     json_output: bool,
 ) -> None:
     """
@@ -45,12 +51,8 @@ def command(
 
     opened = load_table(table, catalog=catalog, catalog_properties=catalog_properties).open(selector)
     estimator = Estimator(opened)
-    found = estimator.estimate(where, None if group_by is None else _names(group_by))
+    found = estimator.estimate(where, group_by)
     print_result(found, _lines(found, estimator.rows_changed), as_json=json_output)
-
-
-def _names(text: str) -> list[str]:
-    return [name for each in text.split(",") if (name := each.strip())]
 
 
 def _lines(found: TableEstimate, rows_changed: RowsChanged | None) -> Iterator[str]:

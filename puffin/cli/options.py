@@ -86,9 +86,13 @@ def print_failure(message: str, settings: Mapping[str, Any], exc: BaseException 
     click.echo(f"puffin: {message}", err=True)
 
 
-def column_names(_: click.Context, __: click.Parameter, values: Iterable[str]) -> tuple[str, ...] | None:
-    """Parse names given one by one or separated by commas, with or without blanks; None if there are none."""
-    return tuple(name for value in values for part in value.split(",") if (name := part.strip())) or None
+def column_names(_: click.Context, parameter: click.Parameter, values: Iterable[str]) -> tuple[str, ...] | None:
+    """Parse names given one by one or separated by commas, with or without blanks; None if the option is not given."""
+    values = tuple(values)
+    names = tuple(name for value in values for part in value.split(",") if (name := part.strip()))
+    if values and not names:  # such as an empty variable of a shell: it may not mean every column
+        raise click.BadParameter(f"expected names of columns, found {','.join(values)!r}", param=parameter)
+    return names or None
 
 
 def key_values(_: click.Context, parameter: click.Parameter, values: Iterable[str]) -> dict[str, str]:

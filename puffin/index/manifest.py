@@ -21,7 +21,7 @@ import zlib
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from puffin.errors import CorruptMetadataError, FileNotFound, UnsupportedTableError
+from puffin.errors import CorruptMetadataError, FileNotFound, UnsupportedTableError, said_by
 from puffin.index.segment import SegmentEntry
 from puffin.statistics.private_state import places
 from puffin.storage import Store, join
@@ -135,7 +135,7 @@ def decode(data: bytes, version: int, where: str) -> IndexManifest:
             tuple(_segment_from_json(segment) for segment in typed(document, "segments", list)),
         )
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as exc:
-        raise CorruptMetadataError(f"{where}: not an index manifest: {exc!r}") from exc
+        raise CorruptMetadataError(f"{where}: not an index manifest: {said_by(exc)}") from exc
 
 
 def _segment_to_json(segment: SegmentEntry) -> dict[str, Any]:

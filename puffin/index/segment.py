@@ -28,7 +28,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from puffin.errors import CorruptError, CorruptMetadataError
+from puffin.errors import CorruptError, CorruptMetadataError, said_by
 from puffin.format import CREATED_BY, INDEX_DIRECTORY_V1, INDEX_V1, ZSTD, BlobMetadata, PuffinWriter, RawBlob
 from puffin.format.compression import compress, decompress
 from puffin.format.layout import FIRST_BLOB_OFFSET
@@ -273,7 +273,7 @@ def read_directory(entry: SegmentEntry, source: FileSource) -> tuple[SizeClass, 
         document = json.loads(decompress(ZSTD, stored, offset=entry.directory_offset, limit=_LARGEST_DIRECTORY))
         return tuple(_size_class(found) for found in typed(document, "classes", list))
     except (TypeError, AttributeError, ValueError, RecursionError) as exc:
-        raise CorruptMetadataError(f"segment {entry.id}: not a directory of an index: {exc!r}") from exc
+        raise CorruptMetadataError(f"segment {entry.id}: not a directory of an index: {said_by(exc)}") from exc
 
 
 def _size_class(document: Mapping[str, Any]) -> SizeClass:

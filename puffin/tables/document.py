@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from puffin.errors import CorruptMetadataError
+from puffin.errors import CorruptMetadataError, said_by
 
 NAME_MAPPING = "schema.name-mapping.default"
 FIRST_PARTITION_FIELD_ID = 1000
@@ -57,7 +57,7 @@ def partition_specs(document: Mapping[str, Any]) -> dict[int, list[dict[str, Any
             return {0: _partition_fields(document.get("partition-spec") or [])}
         return {spec["spec-id"]: _partition_fields(spec["fields"]) for spec in specs}
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as exc:
-        raise CorruptMetadataError(f"{document.get('location')}: not a partition spec: {exc!r}") from exc
+        raise CorruptMetadataError(f"{document.get('location')}: not a partition spec: {said_by(exc)}") from exc
 
 
 def name_mapping(text: str) -> list[dict[str, Any]]:

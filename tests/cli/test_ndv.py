@@ -109,6 +109,16 @@ def test_usage_error_exits_with_2(puffin, table, args):
     assert run.stderr
 
 
+@pytest.mark.parametrize(
+    "command", [["analyze", "--columns"], ["index", "--columns"], ["index", "--drop"], ["estimate", "--group-by"]]
+)
+@pytest.mark.parametrize("names", ["", " , "])
+def test_option_without_any_name_does_not_mean_every_column(puffin, tmp_path, command, names):
+    run = puffin(command[0], tmp_path, command[1], names)
+    assert run.code == 2
+    assert f"expected names of columns, found {names!r}" in run.stderr
+
+
 def test_current_statistics_are_left_alone(puffin, golden_tables):
     """Spark analyzed every column of this snapshot: nothing is read, started or committed."""
     table = golden_tables / "t_dv_v3"

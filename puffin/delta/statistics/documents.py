@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from puffin.delta.statistics.files import is_statistics_name
-from puffin.errors import CorruptMetadataError, UnsupportedTableError
+from puffin.errors import CorruptMetadataError, UnsupportedTableError, said_by
 from puffin.tables.base import StatisticsEntry
 from puffin.tables.statistics_json import entry_from_json, entry_to_json, typed
 
@@ -66,7 +66,7 @@ def decode_entry(data: bytes, where: str, version: int, generation: int) -> Stat
             raise ValueError(f"expected the name of a statistics file of version {version}: {entry.statistics_path}")
         return StatisticsDocument(typed(document, "table-id", str), entry, _columns_from_json(document))
     except (KeyError, TypeError, AttributeError, ValueError) as exc:
-        raise CorruptMetadataError(f"{where}: not a statistics entry: {exc!r}") from exc
+        raise CorruptMetadataError(f"{where}: not a statistics entry: {said_by(exc)}") from exc
 
 
 def encode_field_ids(ids: Mapping[tuple[str, ...], int]) -> bytes:
@@ -79,7 +79,7 @@ def decode_field_ids(data: bytes, where: str) -> dict[tuple[str, ...], int]:
     try:
         return {path: field_id for field_id, path in _columns_from_json(document).items()}
     except (TypeError, AttributeError, ValueError) as exc:
-        raise CorruptMetadataError(f"{where}: not a list of field ids: {exc!r}") from exc
+        raise CorruptMetadataError(f"{where}: not a list of field ids: {said_by(exc)}") from exc
 
 
 def _encode(document: Mapping[str, Any], format_version: int = FORMAT_VERSION) -> bytes:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from puffin.errors import said_by
 from puffin.files.parquet import thrift
 from puffin.files.parquet.page_codecs import UNCOMPRESSED
 from puffin.files.parquet.parquet_footer import DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, RLE
@@ -90,7 +91,7 @@ def parse_page_header(data: bytes, offset: int, end: int, codec: int) -> Page:
         is_in_bounds = page.end <= end and page.size <= _MAX_PAGE_BYTES
         is_in_bounds &= page.compressed_size <= 2 * page.size + _MAX_OVERHEAD
     except (KeyError, TypeError, AttributeError) as exc:
-        raise ValueError(f"expected a page header at offset {offset}: {exc!r}") from exc
+        raise ValueError(f"expected a page header at offset {offset}: {said_by(exc)}") from exc
     if not (sizes_are_sound and is_in_bounds):
         raise ValueError(f"expected a page inside its chunk at offset {offset}, found {page}")
     return page

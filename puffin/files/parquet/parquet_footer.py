@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from puffin.errors import CorruptDataFileError
+from puffin.errors import CorruptDataFileError, said_by
 from puffin.files.parquet.thrift import MALFORMED, Shape, read_struct
 
 # Physical types, encodings, page types, repetition types.
@@ -177,7 +177,7 @@ def _understood() -> Iterator[None]:
     try:
         yield
     except (*MALFORMED, KeyError, TypeError, AttributeError) as exc:
-        raise CorruptDataFileError(f"expected a Parquet footer: {exc!r}") from exc
+        raise CorruptDataFileError(f"expected a Parquet footer: {said_by(exc)}") from exc
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from puffin.errors import (
     StorageError,
     TableNotFound,
     UnsupportedTableError,
+    said_by,
 )
 from puffin.iceberg.sdk import one_line
 from puffin.iceberg.vended import TABLE_PATH, opening_properties, request
@@ -57,7 +58,7 @@ def load_table(catalog: RestCatalog, identifier: str) -> LoadedTable:
         return LoadedTable(document, location, opening_properties(catalog, identifier, location, answer, of_table))
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         raise CorruptMetadataError(
-            f"{identifier}: expected the metadata of a table from catalog {catalog.name!r}, found {exc!r}"
+            f"{identifier}: expected the metadata of a table from catalog {catalog.name!r}, found {said_by(exc)}"
         ) from exc
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from puffin.errors import CorruptMetadataError, FileNotFound, UnsupportedTableError, UsageError
+from puffin.errors import CorruptMetadataError, FileNotFound, UnsupportedTableError, UsageError, said_by
 from puffin.format import CREATED_BY
 from puffin.iceberg.commit.patch import partition_statistics_path
 from puffin.iceberg.scan.manifest_lists import ManifestFile, manifests_of
@@ -100,7 +100,7 @@ def unified_partition_type(state: TableState) -> tuple[PartitionField, ...]:
             for field_id, field in sorted(unified.items())
         )
     except (KeyError, TypeError, AttributeError) as exc:
-        raise CorruptMetadataError(f"{state.location}: not a partition spec: {exc!r}") from exc
+        raise CorruptMetadataError(f"{state.location}: not a partition spec: {said_by(exc)}") from exc
 
 
 def partition_statistics(opened: TableSnapshot) -> pa.Table:

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from puffin.errors import CorruptMetadataError
+from puffin.errors import CorruptMetadataError, said_by
 from puffin.iceberg.metadata.document import partition_entry_to_json
 from puffin.tables.base import PartitionStatisticsEntry, StatisticsEntry
 from puffin.tables.leftovers import StoredEntry
@@ -80,7 +80,9 @@ def stored_entries(document: Mapping[str, Any]) -> Iterator[StoredEntry]:
                     of_partitions=key == _PARTITION_STATISTICS,
                 )
     except (TypeError, AttributeError) as exc:
-        raise CorruptMetadataError(f"{document.get('location')}: not a list of statistics entries: {exc!r}") from exc
+        raise CorruptMetadataError(
+            f"{document.get('location')}: not a list of statistics entries: {said_by(exc)}"
+        ) from exc
 
 
 def with_partition_statistics(document: Mapping[str, Any], entry: PartitionStatisticsEntry) -> dict[str, Any]:

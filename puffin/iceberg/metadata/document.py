@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar
 
-from puffin.errors import CorruptMetadataError, FileNotFound, UnsupportedTableError
+from puffin.errors import CorruptMetadataError, FileNotFound, UnsupportedTableError, line_about, said_by
 from puffin.iceberg.metadata.snapshot_records import (
     added_records,
     deleted_records,
@@ -110,7 +110,9 @@ def parse_state(document: Mapping[str, Any], metadata_location: str) -> TableSta
             ),
         )
     except (KeyError, TypeError, AttributeError, ValueError) as exc:
-        raise CorruptMetadataError(f"{metadata_location}: not Iceberg table metadata: {exc!r}") from exc
+        raise CorruptMetadataError(f"{metadata_location}: not Iceberg table metadata: {said_by(exc)}") from exc
+    except CorruptMetadataError as exc:
+        raise CorruptMetadataError(line_about(metadata_location, exc)) from exc
 
 
 def read_state(location: str, store: Store) -> TableState:

@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from typing import Any, TypeVar
 
-from puffin.errors import CorruptMetadataError, UnsupportedTableError
+from puffin.errors import CorruptMetadataError, UnsupportedTableError, said_by
 from puffin.files.avro.records import Wanted, read_records
 from puffin.files.avro.texts import SoughtTexts
 from puffin.iceberg.scan.manifest_lists import ManifestFile
@@ -194,7 +194,7 @@ def read_entries(
         try:
             understood = understand(entry)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, CorruptMetadataError) as exc:
-            raise CorruptMetadataError(f"{path}: not an Iceberg manifest: entry {count}: {exc!r}") from exc
+            raise CorruptMetadataError(f"{path}: not an Iceberg manifest: entry {count}: {said_by(exc)}") from exc
         yield understood
     if manifest.entries not in (None, count):
         raise CorruptMetadataError(f"{path}: expected {manifest.entries} entries, found {count}")

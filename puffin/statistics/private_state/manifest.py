@@ -27,7 +27,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from puffin.errors import CorruptMetadataError, UnsupportedTableError
+from puffin.errors import CorruptMetadataError, UnsupportedTableError, said_by
 from puffin.tables.base import StatisticsEntry
 from puffin.tables.state import TableState
 from puffin.tables.statistics_json import integer, typed
@@ -139,7 +139,7 @@ def decode(data: bytes, where: str) -> Manifest:
             frozenset(key for group in typed(document, "omitted", list) for key in _keys(group)),
         )
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as exc:
-        raise CorruptMetadataError(f"{where}: not a manifest of private state: {exc!r}") from exc
+        raise CorruptMetadataError(f"{where}: not a manifest of private state: {said_by(exc)}") from exc
 
 
 class _Group(NamedTuple):

@@ -219,5 +219,11 @@ def test_newer_format_version_is_refused(version):
     ids=str,
 )
 def test_field_of_another_form_is_corrupt(key, value):
-    with pytest.raises(CorruptMetadataError, match=r"v1\.metadata\.json: "):
+    with pytest.raises(CorruptMetadataError, match=r"^v1\.metadata\.json: ") as caught:
         parse(changed(**{key: value}))
+    assert "Error(" not in str(caught.value)
+
+
+def test_error_in_a_schema_names_the_file():
+    with pytest.raises(CorruptMetadataError, match=r"^v1\.metadata\.json: schema: a field of the root has no id"):
+        parse(changed(schemas=[{**DOCUMENT["schemas"][-1], "fields": [{"id": 1}]}]))
