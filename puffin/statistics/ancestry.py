@@ -18,7 +18,7 @@ from puffin.statistics.footers import Footers
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
 from puffin.tables.state import TableState
-from puffin.values.column_summary import known_sum
+from puffin.values.column_summary import ColumnSummary, known_sum
 from puffin.values.value_type import hashes_alike
 
 
@@ -69,6 +69,16 @@ class KnownSketch:
     def type(self) -> str | None:
         """The type as which the values were hashed; None if unknown."""
         return self.said.type or self.state.column_type_at(self.snapshot, self.blob.fields[0])
+
+    @property
+    def summary(self) -> ColumnSummary | None:
+        """Its summary, without the values and sizes of another type than the column has now."""
+        found = self.said.summary
+        if found is None or self.type is None or self.type == self.column.type:
+            return found
+        if hashes_alike(self.type, self.column.type):
+            return found
+        return dataclasses.replace(found, min=None, max=None, total_bytes=None)
 
     @functools.cached_property
     def may_lack_changes(self) -> bool:

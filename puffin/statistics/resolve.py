@@ -73,7 +73,7 @@ def _answer(known: Sequence[KnownSketch], column: Column, stored: Callable[[], S
                 distinct = each.said.distinct
         if distinct is not None:
             errors += [] if each.loss is None else [each.loss]
-            return each.answer(distinct).with_summary(each.said.summary).found_after(errors)
+            return each.answer(distinct).with_summary(each.summary).found_after(errors)
     return ColumnAnswer.missing(column, str(errors[0]) if errors else None).found_after(errors)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from puffin import ndv
 from puffin.lookup.estimates import estimate
 from stats_jobs import Options, analyze
 
@@ -38,3 +39,5 @@ def test_bounds_of_text_are_none_of_the_decimals_in_its_place(delta_table) -> No
     )
     found = estimate(str(table.path), "a > 1.5").rows
     assert found.lower <= 1 <= found.upper
+    (answer,) = ndv(str(table.path), ["a"]).columns
+    assert (answer.ndv, answer.summary.min, answer.summary.max, answer.summary.avg_bytes) == (2, None, None, None)
