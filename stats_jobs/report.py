@@ -181,7 +181,7 @@ def _answer(computed: Computed, snapshot: Snapshot) -> ColumnAnswer:
     plan = computed.plan
     return ColumnAnswer(
         plan.column,
-        distinct_of(computed.values, plan.column.type),
+        distinct_of(computed.values),
         snapshot.snapshot_id,
         SNAPSHOT,
         basis=plan.basis,

@@ -51,6 +51,12 @@ class RowSummary:
             bounds=NO_VALUES if is_empty else Bounds.from_json(type_, summary.min, summary.max),
         )
 
+    @property
+    def most_distinct(self) -> int | None:
+        """The most distinct values possible; None if the number of rows is unknown too."""
+        rows, nulls = _sound(self.rows), _sound(self.nulls)
+        return rows if rows is None or nulls is None else rows - nulls
+
     def to_column(self, type_: str) -> ColumnSummary:
         """The summary to store for a column of this type; a negative count is wrong, and becomes None."""
         rows, nulls, nans, total_bytes = map(_sound, (self.rows, self.nulls, self.nans, self.total_bytes))

@@ -50,7 +50,7 @@ class ThetaKind(Kind[ThetaSketch]):
         return ROW_COUNTS.cannot_forget(values)
 
     def properties(self, values: Values, type_: str) -> dict[str, str]:
-        return sketch_properties(distinct_of(values, type_), type_, self.lg_k)
+        return sketch_properties(distinct_of(values), type_, self.lg_k)
 
     def contradiction(self, values: Values) -> str | None:
         counts = ROW_COUNTS.of(values)
@@ -68,8 +68,7 @@ class ThetaKind(Kind[ThetaSketch]):
 THETA = ThetaKind()
 
 
-def distinct_of(values: Values, type_: str) -> Distinct:
+def distinct_of(values: Values) -> Distinct:
     """The distinct values of a column: at most its rows with a value, if known."""
     summary = SUMMARY.of(values)
-    most = None if summary is None else summary.to_column(type_).most_distinct
-    return Distinct.of(values[THETA]).at_most(most)
+    return Distinct.of(values[THETA]).at_most(None if summary is None else summary.most_distinct)
