@@ -92,7 +92,7 @@ class TableTally:
     def state(self) -> TallyState:
         """What was counted."""
         self._lower_theta(self._slots[:0])
-        values = self._values(0, MAX_THETA)
+        values = self._values(0, self._theta)
         hashes, low, slack, _ = values.T
         high = low + np.where(low == 0, np.uint64(self._floor), slack)
         is_many = low >= np.uint64(many_of(self._rows))  # never shadows, which have no rows
@@ -100,14 +100,15 @@ class TableTally:
         missed = max(self._floor, int(high[~is_known].max(initial=0)))
         known = np.flatnonzero(is_known)
         known = known[order_of(hashes[known])]
+        known_hashes, known_low, _, places = np.ascontiguousarray(values[known].T)
         return TallyState(
             self._rows,
             missed,
             self._theta,
-            hashes[known],
-            (low[known], high[known]),
+            known_hashes,
+            (known_low, high[known]),
             is_many[known],
-            values[known, 3].view(np.int64),
+            places.view(np.int64),
             None if self._theta == MAX_THETA else self._rows_of_buckets(hashes, low),
         )
 

@@ -21,7 +21,6 @@ from puffin.sketches.sorted_tally import SortedTally
 from puffin.sketches.table_tally import TableTally
 from puffin.sketches.theta_image import MAX_THETA
 from puffin.values.serialized import SerializedValues
-from puffin.values.value_bytes import MOST_BYTES, contents, cut_to
 
 
 class DistributionBuilder:
@@ -55,5 +54,4 @@ class DistributionBuilder:
         if not self._picked.keeps_values:
             return found
         values = self._picked.at(state.places[places(found.hashes, state.hashes)[0]])
-        is_cut = contents(values)[0] > MOST_BYTES
-        return replace(found, values=cut_to(values, MOST_BYTES), is_cut=is_cut).within_bytes()
+        return replace(found, values=values).within_bytes()
