@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +30,7 @@ REQUIRED, OPTIONAL, REPEATED = 0, 1, 2
 
 MAX_LEVELS = 1000  # how deep groups of a schema may nest: each of them keeps its path
 
+_NO_FOOTER = (*MALFORMED, KeyError, TypeError, AttributeError)
 _MAGIC = b"PAR1"
 _SIZE_AND_MAGIC = 4 + len(_MAGIC)
 
@@ -140,8 +140,10 @@ class RowGroup:
         return (self[place] for place in range(len(self)))
 
     def __getitem__(self, place: int) -> ColumnChunk | None:
-        with _understood():
+        try:
             return _chunk(self._columns[place], self._schema.leaves[place])
+        except _NO_FOOTER as exc:
+            raise _broken(exc) from exc
 
     def find(self, path: tuple[str, ...]) -> ColumnChunk | None:
         """The chunk of the leaf with this path; also None if there is no such leaf."""
@@ -162,7 +164,7 @@ def read_footer(metadata: pq.FileMetaData) -> tuple[RowGroup, ...]:
 
 def parse_footer(data: bytes) -> tuple[RowGroup, ...]:
     """The column chunks in a ``FileMetaData`` by row group; CorruptDataFileError if the bytes are invalid."""
-    with _understood():
+    try:
         fields, _ = read_struct(data, 0, _FILE_META_DATA)
         schema = _schema(tuple(fields[2]))
         row_groups = tuple([RowGroup(group[1], schema) for group in fields.get(4, ())])
@@ -170,14 +172,12 @@ def parse_footer(data: bytes) -> tuple[RowGroup, ...]:
             if len(group) != len(schema.leaves):
                 raise ValueError(f"expected {len(schema.leaves)} columns in a row group, found {len(group)}")
         return row_groups
+    except _NO_FOOTER as exc:
+        raise _broken(exc) from exc
 
 
-@contextmanager
-def _understood() -> Iterator[None]:
-    try:
-        yield
-    except (*MALFORMED, KeyError, TypeError, AttributeError) as exc:
-        raise CorruptDataFileError(f"expected a Parquet footer: {said_by(exc)}") from exc
+def _broken(error: Exception) -> CorruptDataFileError:
+    return CorruptDataFileError(f"expected a Parquet footer: {said_by(error)}")
 
 
 @dataclass(frozen=True, slots=True)
