@@ -8,6 +8,7 @@ and commits that to the table's metadata.
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 import time
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from stats_jobs.decide import decide
 from stats_jobs.index_upkeep import IndexUpkeep
 from stats_jobs.joint import columns_of
 from stats_jobs.options import Options
+from stats_jobs.outrun import ATTEMPTS, Outrun
 from stats_jobs.packed import SnapshotFiles
 from stats_jobs.publish import publish
 from stats_jobs.report import Report, report
@@ -31,6 +33,8 @@ from stats_jobs.target import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_log = logging.getLogger(__name__)
 
 
 def analyze(
@@ -64,28 +68,43 @@ def analyze(
         table = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
     options = options or Options()
     with starter_for(table, spark) as (starter, session_seconds):
-        started = time.monotonic()
-        opened = table.open(options.selector)
-        is_empty, columns = opened.is_empty, columns_of(opened.state, options)
-        target = None if is_empty else Target.of(opened, columns, options)
-        if target is not None and (columns or target.entry is not None):
-            decision = decide(target)
-            kept = target.kept_steps()
-            upkeep = IndexUpkeep.of(opened, options)
-            runner = Runner(opened, starter, options.driver_bytes, progress, kept, upkeep.after_step)
-            computation = Computation()
-            if decision.current is None:
-                beside = BesideColumns(decision.partitions.by_field, decision.joint.plans)
-                files = SnapshotFiles(opened, starter, options.driver_bytes, columns)
-                computation = compute(decision.columns, runner, files.all, decision.kinds, beside, upkeep.beside)
-                computation = computation.after(files.turn)
-            target.check_not_incremental((each.plan.column, each.plan.reason) for each in computation.columns)
-            published = publish(table, target, decision, computation.columns)
-            if kept is not None:
-                kept.discard()
-            index = upkeep.catch_up(runner, computation.read)
-            done = report(target, decision, computation, published, time.monotonic() - started)
-            done = done if index is None else done.beside(index)
-        else:
-            done = Report.of_nothing(opened, columns)
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                done = _analyze(table, options, starter, progress)
+                break
+            except Outrun as exc:
+                if attempt == ATTEMPTS:
+                    raise
+                _log.info("%s: begins again", exc)
     return dataclasses.replace(done, session_seconds=done.session_seconds + session_seconds)
+
+
+def _analyze(table: Table, options: Options, starter: SparkStarter, progress: Progress | None) -> Report:
+    started = time.monotonic()
+    opened = table.open(options.selector)
+    is_empty, columns = opened.is_empty, columns_of(opened.state, options)
+    target = None if is_empty else Target.of(opened, columns, options)
+    if target is None or not (columns or target.entry is not None):
+        return Report.of_nothing(opened, columns)
+    decision = decide(target)
+    kept = target.kept_steps()
+    upkeep = IndexUpkeep.of(opened, options)
+    runner = Runner(opened, starter, options.driver_bytes, progress, kept, upkeep.after_step)
+    computation = Computation()
+    if decision.current is None:
+        beside = BesideColumns(decision.partitions.by_field, decision.joint.plans)
+        files = SnapshotFiles(opened, starter, options.driver_bytes, columns)
+        computation = compute(decision.columns, runner, files.all, decision.kinds, beside, upkeep.beside)
+        computation = computation.after(files.turn)
+    target.check_not_incremental((each.plan.column, each.plan.reason) for each in computation.columns)
+    try:
+        published = publish(table, target, decision, computation.columns)
+    except Outrun:
+        if kept is not None:
+            kept.discard()  # they may hold values that nobody wants any more
+        raise
+    if kept is not None:
+        kept.discard()
+    index = upkeep.catch_up(runner, computation.read)
+    done = report(target, decision, computation, published, time.monotonic() - started)
+    return done if index is None else done.beside(index)

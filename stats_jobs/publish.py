@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
 from puffin.sketches.distribution import Distribution
@@ -20,6 +21,7 @@ from puffin.tables.snapshot import PartitionStatistics, Table, TableSnapshot
 from stats_jobs.compute import Computed
 from stats_jobs.decide import Decision
 from stats_jobs.options import INCREMENTAL
+from stats_jobs.outrun import check_not_outrun
 from stats_jobs.partitions import carry_partitions
 from stats_jobs.target import Target
 
@@ -45,7 +47,7 @@ class Published:
 
 
 def publish(table: Table, target: Target, decision: Decision, columns: Sequence[Computed]) -> Published:
-    """Write what was computed, or else repair damaged entries; raises as `commit_statistics`."""
+    """Write what was computed, or else repair damaged entries; raises as `commit_statistics`, and Outrun."""
     opened, options, columns = target.opened, target.options, _without_erased_bounds(target.opened, columns)
     if decision.current is None and options.dry_run:
         return Published(None)
@@ -66,6 +68,7 @@ def publish(table: Table, target: Target, decision: Decision, columns: Sequence[
         statistics,
         FileOptions(codec, options.home, repairs=options.commit, keep_entries=options.keep_entries),
         partition_statistics,
+        functools.partial(check_not_outrun, target, [each.column for each in statistics]),
     )
     if not options.commit:
         existing = opened.state.statistics.get(draft.snapshot_id)

@@ -10,7 +10,7 @@ The draft also repairs the damaged entries of other snapshots.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from puffin.statistics.ancestry import nearest_entries
 from puffin.statistics.assemble import ColumnStatistics, assemble, choose_retained, companion_blobs, sketch_blobs
@@ -56,7 +56,12 @@ def surplus_entries(opened: TableSnapshot, snapshot_id: int, keep: int | None) -
 
 
 class StatisticsDraft:
-    """Computed statistics of one snapshot of one table, to be written to a file."""
+    """
+    Computed statistics of one snapshot of one table, to be written to a file.
+
+    ``check`` is called with the table before a file is written against it, and raises if the statistics do not fit any
+    more.
+    """
 
     def __init__(
         self,
@@ -64,6 +69,7 @@ class StatisticsDraft:
         statistics: Sequence[ColumnStatistics],
         options: FileOptions,
         partition_statistics: PartitionStatisticsWriter | None = None,
+        check: Callable[[TableSnapshot], None] | None = None,
     ) -> None:
         self.snapshot_id = opened.snapshot.snapshot_id
         self.table_uuid = opened.state.uuid
@@ -71,6 +77,7 @@ class StatisticsDraft:
         self._statistics = tuple(statistics)
         self._options = options
         self._partition_statistics = partition_statistics
+        self._check = check
         self._files = StatisticsFiles()
         self._written: tuple[StatisticsEntry, object] | None = None
 
@@ -79,9 +86,11 @@ class StatisticsDraft:
         Write the file, unless the last one written is still right; return its entry, with the repaired entries.
 
         A column that the table no longer has gets no blob. Of columns that ``existing`` lacks, the ancestors' newest
-        are kept. If it raises (StorageError; ConflictError, if another job gave the columns other field ids first),
-        nothing is left behind.
+        are kept. If it raises (StorageError; ConflictError, if another job gave the columns other field ids first; what
+        ``check`` raises), nothing is left behind.
         """
+        if self._check is not None:
+            self._check(opened)
         state = opened.state
         statistics = [each for each in self._statistics if state.still_has(each.column)]
         computed = {each.column.field_id for each in self._statistics}

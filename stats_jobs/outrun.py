@@ -1,0 +1,48 @@
+"""
+Whether another run has committed something, while this one was reading, that this one would take away again.
+
+Later runs keep joint sketches and sketches by partition, and leave out values that were left out once. A run learns of
+these when it plans. What was committed since is not in its plan, so it has to begin again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from puffin.errors import ConflictError
+from puffin.statistics.ancestry import KnownSketch, known_sketches
+from puffin.statistics.blob_properties import SketchProperties
+from puffin.tables.base import Column
+from puffin.tables.snapshot import TableSnapshot
+from stats_jobs.joint import wanted_sets
+from stats_jobs.options import FULL
+from stats_jobs.target import Target
+
+ATTEMPTS = 5
+
+
+class Outrun(ConflictError):
+    """Another run was faster, and this one has to plan anew; nothing of it was committed."""
+
+
+def check_not_outrun(target: Target, columns: Collection[Column], now: TableSnapshot) -> None:
+    """Raise Outrun if a commit of these columns, as they were planned, would lose what the table says by now."""
+    options, sets = target.options, wanted_sets(target)
+    known = known_sketches(now, [column.field_id for column in columns])
+    for column in columns:
+        before, after = _nearest(target.known[column.field_id]), _nearest(known[column.field_id])
+        wanted = {tuple(each.field_id for each in of) for of in sets.get(column.field_id, ())}
+        lost = None
+        if options.mode != FULL and target.keeps_values(column) and not after.provenance.keeps_values:
+            lost = "left out its values"
+        elif not options.no_joint and set(after.joint) - set(before.joint) - wanted:
+            lost = "added a joint sketch"
+        elif not options.partitions and before.partitions is None and after.partitions is not None:
+            lost = "added sketches by partition"
+        if lost is not None:
+            raise Outrun(f"{now.name}: column {column.name}: another run has {lost} meanwhile; run again")
+
+
+def _nearest(known: Sequence[KnownSketch]) -> SketchProperties:
+    """What our nearest sketch of a column says; nothing if there is none."""
+    return next((each.said for each in known if each.said.is_ours), SketchProperties({}))
