@@ -132,7 +132,9 @@ def judge(seen: SeenTable, now: float, past: Past = Past(), questions: int = 0) 
         again = f"again in {shown_seconds(failure.until - now)}"
         return dataclasses.replace(verdict, state=HELD, why=f"failed {failure.count} times, {again}: {failure.error}")
     made = (status.statistics_timestamp_ms or 0) / 1000 if statistics else 0.0
-    until = max(made, past.ended.get(seen.key, 0.0)) + policy.due.at_most_every
+    ran = (made, past.ended.get(seen.key, 0.0))
+    # A time to come is that of another clock, or of this one before it was set back: it may be years away.
+    until = max((each for each in ran if each <= now), default=0.0) + policy.due.at_most_every
     if until > now:
         return dataclasses.replace(verdict, state=WAITING, why=f"{why}; waits for {shown_seconds(until - now)}")
     stale = (BEST + 1 - status.health) / BEST

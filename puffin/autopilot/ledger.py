@@ -11,6 +11,8 @@ import contextlib
 import fcntl
 import json
 import logging
+import math
+import operator
 import os
 import threading
 from collections.abc import Iterator, Mapping
@@ -68,11 +70,16 @@ class Ledger:
             with self._changing() as kept:
                 kept["failures"].pop(key, None)
 
-    def failures(self) -> Mapping[str, Failure]:
-        """The tables whose last run failed."""
+    def failures(self, latest: float = math.inf) -> Mapping[str, Failure]:
+        """
+        The tables whose last run failed.
+
+        No wait ends after ``latest``: one that does was noted by a clock that has been set back, or under a policy that
+        waited longer, and is over.
+        """
         with self._changing(write=False) as kept:
-            each = kept["failures"].items()
-            return {key: Failure(failure["count"], failure["error"], failure["until"]) for key, failure in each}
+            each = [(key, failure, failure["until"]) for key, failure in kept["failures"].items()]
+            return {key: Failure(of["count"], of["error"], until if until <= latest else 0) for key, of, until in each}
 
     def spent(self, day: str) -> int:
         """The bytes of this day."""
@@ -124,7 +131,7 @@ def _read(file: Path) -> dict[str, Any]:
         _check(kept)
     except FileNotFoundError:
         return _empty()
-    except (ValueError, KeyError, TypeError, AttributeError) as exc:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
         _log.warning("%s: the state is begun again: %s", file, exc)
         return _empty()
     found: dict[str, Any] = kept
@@ -133,10 +140,18 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _check(kept: Any) -> None:
     """Raise what a wrong document causes."""
-    numbers = [kept["spent"], kept["looked"] or 0]
+    _check_number(kept["spent"])
     texts = [kept["day"] or ""]
+    if kept["looked"] is not None:
+        _check_number(kept["looked"])
     for failure in kept["failures"].values():
-        numbers += [failure["count"], failure["until"]]
+        if operator.index(failure["count"]) < 1:
+            raise ValueError(f"count: expected at least 1, found {failure['count']}")
+        _check_number(failure["until"])
         texts.append(failure["error"])
-    sum(numbers)
     "".join(texts)
+
+
+def _check_number(value: Any) -> None:
+    if not math.isfinite(value):  # JSON has no such numbers, but Python reads them
+        raise ValueError(f"expected a number, found {value}")

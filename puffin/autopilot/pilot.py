@@ -286,8 +286,9 @@ class Autopilot:
         )
 
     def _past(self) -> Past:
+        latest = time.time() + self.policy.retry.most
         with self._guard:
-            return Past(self._ledger.failures(), dict(self._ended))
+            return Past(self._ledger.failures(latest), dict(self._ended))
 
     def _count_budget(self) -> None:
         left = self.budget_left()

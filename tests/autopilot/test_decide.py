@@ -121,6 +121,15 @@ def test_table_that_keeps_changing_is_run_at_most_every_so_often() -> None:
     assert judge(seen(rule=rule, **old), NOW, ran).state == WAITING
 
 
+def test_nothing_waits_for_a_time_that_is_yet_to_come() -> None:
+    """Of a clock that was set back, or of a writer's that is wrong."""
+    rule = due(rows_changed=0.01, at_most_every=2 * HOUR)
+    ahead = {"statistics_timestamp_ms": int((NOW + 365 * DAY) * 1000)}
+    assert judge(seen(rule=rule, **ahead), NOW).state == DUE
+    assert judge(seen(rule=rule, **ahead), NOW, Past(ended={"prod:t": NOW + DAY})).state == DUE
+    assert judge(seen(rule=rule, **ahead), NOW, Past(ended={"prod:t": NOW - 60})).state == WAITING
+
+
 def test_failed_table_is_held_back_and_then_tried_again() -> None:
     past = Past({"prod:t": Failure(3, "the storage failed", NOW + HOUR)})
     held = judge(seen(rule=due(snapshots=1)), NOW, past)

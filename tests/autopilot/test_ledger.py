@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from puffin.autopilot.claims import Claims
+from puffin.autopilot.decide import Failure
 from puffin.autopilot.ledger import Ledger
 from puffin.errors import StorageError
 from puffin.policy.model import Retry
@@ -101,13 +102,42 @@ def test_failures_wait_longer_until_a_run_succeeds(tmp_path: Path) -> None:
     assert ledger.failures() == {}
 
 
+def test_wait_of_a_failure_is_over_if_the_clock_was_set_back(tmp_path: Path) -> None:
+    ledger = Ledger(str(tmp_path))
+    ledger.failed("a", "broken", Retry(first=10, most=50), 1000)
+    assert ledger.failures(latest=1010)["a"].until == 1010
+    assert ledger.failures(latest=500)["a"] == Failure(1, "broken", 0)
+
+
+def failing(count: object, until: object) -> str:
+    failures = {"a": {"count": count, "error": "", "until": until}}
+    return json.dumps({"day": "Mon", "spent": 1, "looked": None, "failures": failures})
+
+
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "{}", '{"day":1,"spent":"x","looked":null,"failures":{}}', '{"spent": 1}']
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        "[" * 100_000,
+        '{"day":1,"spent":"x","looked":null,"failures":{}}',
+        '{"spent": 1}',
+        '{"day":"Mon","spent":NaN,"looked":null,"failures":{}}',
+        '{"day":"Mon","spent":Infinity,"looked":null,"failures":{}}',
+        '{"day":"Mon","spent":1,"looked":{},"failures":{}}',
+        failing(0, 5),
+        failing(1.5, 5),
+        failing(1, float("nan")),
+    ],
 )
 def test_broken_file_is_begun_again(tmp_path: Path, text: str) -> None:
     (tmp_path / "autopilot.json").write_text(text)
     ledger = Ledger(str(tmp_path))
     assert ledger.spent("Mon") == 0
+    assert ledger.looked(5, 4) == 4
+    ledger.failed("a", "broken", Retry(), 1000)
     assert ledger.reserve(7, "Mon", None)
     assert json.loads((tmp_path / "autopilot.json").read_text())["spent"] == 7
 
