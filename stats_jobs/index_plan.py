@@ -116,7 +116,8 @@ class IndexPlan:
             rates={key: rate for key, rate in rates.items() if had.get(key) != rate},
             dropped=had.keys() - rates.keys(),
             new=[segment for column in self.rates for segment in self._write(column, built)],
-            gone=gone - self.opened.still_referenced(gone) if gone else set(),
+            # Another run may have indexed files that came after this one opened the table.
+            gone=gone - self.opened.refreshed().still_referenced(gone) if gone else set(),
         )
         made = publish(self.home, self.before, change)
         if made.manifest != self.before.manifest:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, convert_to_deltalake, write_deltalake
+from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
 from puffin.clean import clean
@@ -28,7 +29,7 @@ from puffin.planning.file_plan import FilePlan
 from puffin.planning.plan import Planner
 from puffin.tables.base import SnapshotSelector
 from stats_jobs.execute import Partial
-from stats_jobs.index import IndexOptions, index
+from stats_jobs.index import IndexOptions, existing_index, index
 from stats_jobs.index_plan import IndexPlan
 from tests.index.stored_filters import stored_filters
 from tests.processes import at_once, talking
@@ -257,6 +258,23 @@ def test_two_runs_at_once_both_count(table: Table) -> None:
     assert failures == []
     assert table.matched(f"k = {keys[0]}") == 1
     assert table.matched(f"s = 'key-{keys[0]}'") == 1
+
+
+def test_run_that_began_earlier_keeps_filters_of_files_that_came_since(tmp_path: Path) -> None:
+    """An index is read after the table was opened, and may know more of it by then."""
+    catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("n")
+    rows = pa.table({"k": list(range(ROWS))})
+    catalog.create_table("n.t", schema=rows.schema).append(rows)
+    kept = {"catalog": "c", "catalog_properties": {"type": "sql", **catalog.properties}}
+    index("n.t", IndexOptions(columns=("k",)), **kept)
+    opened = load_table("n.t", **kept).open()
+    catalog.load_table("n.t").append(rows)
+    assert index("n.t", **kept).files_read == 1
+    plan = existing_index(opened, None)
+    assert plan is not None
+    plan.published(())
+    assert index("n.t", **kept).files_read == 0
 
 
 def test_erased_values_leave_the_index_with_their_files(table: Table) -> None:
