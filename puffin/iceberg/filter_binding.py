@@ -14,13 +14,14 @@ import functools
 import math
 import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from puffin.errors import ColumnNotFound, CorruptMetadataError, UnsupportedTableError, UsageError
 from puffin.iceberg.expression_json import FilterJson, Term, Unbound, UnboundPredicate, parse_expression
+from puffin.iceberg.filter_literals import BEYOND, to_step, units_of_text
 from puffin.iceberg.filters import Binder, unbound
 from puffin.iceberg.sdk import one_line
 from puffin.tables.expression import Combination, Constant, Expression, Op, PartitionTest, Predicate
@@ -28,12 +29,11 @@ from puffin.tables.schema import Field, fields_of
 from puffin.values.json_values import to_scalar
 from puffin.values.partition_tuples import value_from_json, value_to_json
 from puffin.values.transforms import result_type
-from puffin.values.value_type import is_hashable
+from puffin.values.value_type import ValueType, is_hashable
 
 _Specs = Mapping[int, Sequence[Mapping[str, Any]]]
 
 _NO_COLUMN = -1
-_INFINITE = ("Infinity", "-Infinity")
 _MOST_DIGITS = 1000
 _TEMPORAL = ("date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns")
 _MICROSECOND = 1000  # nanoseconds
@@ -127,11 +127,11 @@ class _Schema:
         if not isinstance(field.type, str) or not is_hashable(field.type) or field.type.endswith("_ns"):
             return _bound_without_partitions(tree, field, what)
         _check_prefixes(tree.op, field.type, what)
-        literals = [_literal(field.type, each, what) for each in tree.literals]
+        op, literals = _widened(tree.op, [_literals(field.type, each, what) for each in tree.literals])
         if any(isinstance(each, float) and math.isinf(each) for each in literals):
             return _unprunable(tree)  # pyiceberg takes one for a number that no float reaches
         try:
-            return self._binder.bind(unbound(tree.op, field.name, literals))
+            return self._binder.bind(unbound(op, field.name, literals))
         except Exception as exc:  # pyiceberg has many for a test that does not fit a type
             raise UsageError(f"filter: {what} of type {field.type}: {one_line(exc)}") from exc
 
@@ -188,14 +188,28 @@ def _unprunable(tree: UnboundPredicate) -> Expression:
     return Predicate(tree.op, _NO_COLUMN, str(tree.term), (), {})
 
 
-def _literal(type_: str, value: Any, what: str) -> Any:
-    """A literal as pyiceberg takes it for a column of a type."""
-    physical = _physical(type_, value, what)
+def _widened(op: Op, literals: Sequence[Collection[Any]]) -> tuple[Op, list[Any]]:
+    """An operator and literals with which every row passes that passes with one reading of each literal."""
+    every = [reading for each in literals for reading in each]
+    if len(every) == len(literals):
+        return op, every
+    if op in (Op.LT, Op.LT_EQ):
+        return Op.LT_EQ, [max(every)]
+    if op in (Op.GT, Op.GT_EQ):
+        return Op.GT_EQ, [min(every)]
+    if op in (Op.EQ, Op.IN):
+        return Op.IN, every
+    return Op.NOT_IN, [reading for each in literals if len(each) == 1 for reading in each]
+
+
+def _literals(type_: str, value: Any, what: str) -> Collection[Any]:
+    """The readings of a literal as pyiceberg takes them for a column of a type."""
+    readings = _readings(type_, value, what)
     if type_ == "uuid":
-        return uuid.UUID(bytes=physical)
+        return [uuid.UUID(bytes=each) for each in readings]
     with np.errstate(over="ignore"):  # the literal is then infinite, as it is for the column
         # The shortest number that means it, as partition values are read.
-        return float(str(np.float32(physical))) if type_ == "float" else physical
+        return [float(str(np.float32(each))) for each in readings] if type_ == "float" else readings
 
 
 def _json_form(type_: str, value: Any, what: str) -> Any:
@@ -208,40 +222,87 @@ def _json_form(type_: str, value: Any, what: str) -> Any:
 
 
 def _physical(type_: str, value: Any, what: str) -> Any:
-    """The value of a bare JSON literal: of a time its units since the epoch, of a decimal a ``Decimal``."""
+    """The value of a literal that has one reading."""
+    readings = _readings(type_, value, what)
+    if len(readings) > 1:
+        raise UsageError(f"filter: {what}: expected a literal of type {type_}, found a {type(value).__name__} near one")
+    (reading,) = readings
+    return reading
+
+
+def _readings(type_: str, value: Any, what: str) -> Collection[Any]:
+    """
+    The values that a bare JSON literal may mean: of a time its units since the epoch, of a decimal a ``Decimal``.
+
+    They are several if the column cannot have the literal: clients round one that is between two values, and may take
+    one that is beyond all values for the nearest.
+    """
     name = re.split(r"[\[(]", type_, maxsplit=1)[0]
     expected = f"filter: {what}: expected a literal of type {type_}, found"
     if type(value) not in _KINDS[name]:
         raise UsageError(f"{expected} a {type(value).__name__}")
     try:
-        return _READERS.get(name, _as_it_is)(type_, value)
+        return {*_READERS.get(name, _as_it_is)(type_, value)}
     except (ValueError, ArithmeticError, CorruptMetadataError) as exc:
         raise UsageError(f"{expected} a {type(value).__name__} that is none") from exc
 
 
-def _as_it_is(_: str, value: Any) -> Any:
-    return value
+def _as_it_is(_: str, value: Any) -> Iterable[Any]:
+    return (value,)
 
 
-def _integer(_: str, value: Any) -> int:
-    if isinstance(value, str):
-        value = _decimal(_, value)
-    if value != int(value) or not -(1 << 63) <= value < 1 << 63:
-        raise ValueError("a fraction, or beyond 64 bits")
-    return int(value)
+def _boolean(_: str, value: Any) -> Iterable[bool]:
+    if isinstance(value, bool):
+        return (value,)
+    if value.lower() not in ("true", "false"):
+        raise ValueError("neither true nor false")
+    return (value.lower() == "true",)
 
 
-def _number(_: str, value: Any) -> float:
+def _integers(type_: str, value: Any) -> Iterable[int]:
+    number = _decimal(type_, value) if isinstance(value, str) else value
+    near, beyond = (math.floor(number), math.ceil(number)), BEYOND[type_]
+    return (*near, *(min(max(each, -beyond), beyond - 1) for each in near))
+
+
+def _number(_: str, value: Any) -> Iterable[float]:
     # pyiceberg sends the numbers of a filter's text as texts.
-    return float(value if value in _INFINITE else _decimal(_, value))
+    number = float(value if isinstance(value, str) else _decimal(_, value))
+    if math.isnan(number):
+        raise ValueError("not a number")
+    return (number,)
 
 
-def _units(type_: str, value: Any) -> int:
+def _dates(type_: str, value: Any) -> Iterable[int]:
+    if not isinstance(value, str):
+        return _integers(type_, value)
+    if "T" not in value:
+        return _units(type_, value)
+    (moment,) = _units("timestamp", value)
+    return moment // _MICROSECONDS_OF_A_DAY, -(-moment // _MICROSECONDS_OF_A_DAY)
+
+
+def _units(type_: str, value: Any) -> Iterable[int]:
     if isinstance(value, str):
-        units: int = to_scalar(type_, value).value
-        return units
+        try:
+            return (to_scalar(type_, value).value,)
+        except CorruptMetadataError:
+            return (units_of_text(type_, value),)
     # Clients write microseconds for every timestamp.
-    return _integer(type_, value * _MICROSECOND if type_.endswith("_ns") else value)
+    units = value * _MICROSECOND if type_.endswith("_ns") else value
+    if not -BEYOND["long"] <= units < BEYOND["long"]:
+        raise ValueError("beyond 64 bits")
+    return (units,)
+
+
+def _decimals(type_: str, value: Any) -> Iterable[decimal.Decimal]:
+    number = _decimal(type_, value)
+    if not isinstance(value, float):
+        return (number,)
+    # Of 0.1, Java rounds the digits, and pyiceberg the binary fraction, which has more of them.
+    scale, exact = ValueType.parse(type_).scale, decimal.Decimal(value)
+    roundings = (decimal.ROUND_FLOOR, decimal.ROUND_CEILING)
+    return (*(to_step(number, scale, each) for each in roundings), to_step(exact, scale, decimal.ROUND_HALF_UP))
 
 
 def _decimal(_: str, value: Any) -> decimal.Decimal:
@@ -251,9 +312,9 @@ def _decimal(_: str, value: Any) -> decimal.Decimal:
     return number
 
 
-def _bytes(type_: str, value: str) -> bytes:
-    found: bytes = to_scalar(type_, value).as_py()
-    return found
+def _bytes(type_: str, value: str) -> Iterable[bytes]:
+    is_uuid = type_ != "uuid" and "-" in value  # pyiceberg takes one for its bytes
+    return (to_scalar(type_, uuid.UUID(value).hex if is_uuid else value).as_py(),)
 
 
 def _holds(op: Op, literals: Sequence[Any], values: Sequence[Any]) -> bool:
@@ -281,17 +342,19 @@ _TESTS: dict[Op, Callable[[Any, Sequence[Any]], bool]] = {
     Op.NOT_STARTS_WITH: lambda value, literals: value[: len(literals[0])] != literals[0],
 }
 _KINDS: dict[str, tuple[type[Any], ...]] = {
-    "boolean": (bool,),
+    "boolean": (bool, str),
     **dict.fromkeys(("int", "long"), (int, str)),
     **dict.fromkeys(("float", "double"), (int, float, str)),
     **dict.fromkeys(_TEMPORAL, (int, str)),
     "decimal": (str, int, float),
     **dict.fromkeys(("string", "uuid", "fixed", "binary"), (str,)),
 }
-_READERS: dict[str, Callable[[str, Any], Any]] = {
-    **dict.fromkeys(("int", "long"), _integer),
+_READERS: dict[str, Callable[[str, Any], Iterable[Any]]] = {
+    "boolean": _boolean,
+    **dict.fromkeys(("int", "long"), _integers),
     **dict.fromkeys(("float", "double"), _number),
     **dict.fromkeys(_TEMPORAL, _units),
-    "decimal": _decimal,
+    "date": _dates,
+    "decimal": _decimals,
     **dict.fromkeys(("uuid", "fixed", "binary"), _bytes),
 }

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _MOST_DIGITS = 1000  # of numbers in filters
 _LARGEST_FLOAT = 3.4028234663852886e38
 _TIME = re.compile(r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?")
-_BEYOND = {"int": 1 << 31, "date": 1 << 31, "long": 1 << 63}
+BEYOND = {"int": 1 << 31, "date": 1 << 31, "long": 1 << 63}
 """The least number that is too large for a type; the one below the smallest is as far away."""
 
 
@@ -49,7 +49,7 @@ def to_column(expression: Any, schema: Schema) -> Any:
         raise ValueError(f"expected a column of strings for like, found {expression.term.name} of type {type_}")
     _check_times(given, str(type_))
     expression = _to_scale(expression, given, type_)
-    beyond = _BEYOND.get(str(type_))
+    beyond = BEYOND.get(str(type_))
     if beyond is None or not isinstance(expression, e.SetPredicate):
         return expression
     # pyiceberg takes one that is out of range for the largest or the smallest number of the type.
@@ -76,7 +76,7 @@ def _to_scale(expression: Any, given: set[Any], type_: Any) -> Any:
     if not any(isinstance(value, decimal.Decimal) for value in numbers):
         return expression
     scale = type_.scale if isinstance(type_, DecimalType) else 0
-    below, above = ({v: _to_step(v, scale, to) for v in numbers} for to in (decimal.ROUND_FLOOR, decimal.ROUND_CEILING))
+    below, above = ({v: to_step(v, scale, to) for v in numbers} for to in (decimal.ROUND_FLOOR, decimal.ROUND_CEILING))
     exact = {value for value in below.values() if value in numbers}
     if isinstance(expression, e.SetPredicate):
         return type(expression)(expression.term, exact)
@@ -101,9 +101,28 @@ def _number(value: Any, type_: Any) -> Any:
     raise ValueError(f"expected a literal of type {type_}, found {value!r}")
 
 
-def _to_step(value: Any, scale: int, rounding: str) -> decimal.Decimal:
+def to_step(value: Any, scale: int, rounding: str) -> decimal.Decimal:
+    """A number with so many digits after its point."""
     step = decimal.Decimal(1).scaleb(-scale)
     return decimal.Decimal(value).quantize(step, rounding, decimal.Context(prec=_MOST_DIGITS))
+
+
+def units_of_text(type_: str, text: str) -> int:
+    """
+    The days or units of a time as pyiceberg reads it; ValueError if that reads none.
+
+    It sends texts as they are, and reads more forms of ISO 8601 than the protocol has.
+    """
+    from pyiceberg.utils import datetime
+
+    if type_ == "date":
+        return datetime.date_str_to_days(text)
+    if type_ == "time":
+        return datetime.time_str_to_micros(text)
+    is_zoned, is_nano = type_.startswith("timestamptz"), type_.endswith("_ns")
+    if is_nano:
+        return (datetime.timestamptz_to_nanos if is_zoned else datetime.timestamp_to_nanos)(text)
+    return (datetime.timestamptz_to_micros if is_zoned else datetime.timestamp_to_micros)(text)
 
 
 def is_beyond_floats(expression: Any, schema: Schema) -> bool:

@@ -145,7 +145,7 @@ def test_caller_with_the_token_is_answered(tmp_path: Path, face_of: Callable[...
         {"filter": of_a("eq", value=True)},
         {"filter": of_a("eq", value=1.5)},
         {"filter": of_a("eq", value=[1])},
-        {"filter": of_a("eq", value=1 << 80)},
+        {"filter": of_a("eq", value="1e1000")},
         {"filter": of_a("in", values=5)},
         {"filter": of_a("in", values=[1, None])},
         {"filter": of_a("starts-with", value="x")},
