@@ -86,7 +86,7 @@ class Term:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UnboundPredicate:
-    """A test of a term; ``literals`` are bare JSON values."""
+    """A test of a term; ``literals`` are bare JSON values, null for an infinite number: pyiceberg cannot write one."""
 
     op: Op
     term: Term
@@ -122,6 +122,13 @@ def columns_of(tree: Unbound) -> Iterator[str | int]:
     elif isinstance(tree, UnboundCombination):
         for part in tree.parts:
             yield from columns_of(part)
+
+
+def has_null(tree: Unbound) -> bool:
+    """Whether a literal in a tree is null."""
+    if isinstance(tree, UnboundCombination):
+        return any(map(has_null, tree.parts))
+    return isinstance(tree, UnboundPredicate) and None in tree.literals
 
 
 class _Reader:
@@ -231,7 +238,7 @@ def _literal(document: Any) -> Any:
         if str(document.get("type")).lower() != "literal":
             raise UsageError(f"filter: expected a literal, found {_shown(document)}")
         document = _required(document, "value", object)
-    if document is None or isinstance(document, list | Mapping):
+    if isinstance(document, list | Mapping):
         raise UsageError(f"filter: expected a literal, found {_shown(document)}")
     return document
 

@@ -266,6 +266,8 @@ def _integers(type_: str, value: Any) -> Iterable[int]:
 
 
 def _number(_: str, value: Any) -> Iterable[float]:
+    if value is None:  # which infinity it is, nobody can tell
+        return (-math.inf, math.inf)
     # pyiceberg sends the numbers of a filter's text as texts.
     number = float(value if isinstance(value, str) else _decimal(_, value))
     if math.isnan(number):
@@ -344,7 +346,7 @@ _TESTS: dict[Op, Callable[[Any, Sequence[Any]], bool]] = {
 _KINDS: dict[str, tuple[type[Any], ...]] = {
     "boolean": (bool, str),
     **dict.fromkeys(("int", "long"), (int, str)),
-    **dict.fromkeys(("float", "double"), (int, float, str)),
+    **dict.fromkeys(("float", "double"), (int, float, str, type(None))),
     **dict.fromkeys(_TEMPORAL, (int, str)),
     "decimal": (str, int, float),
     **dict.fromkeys(("string", "uuid", "fixed", "binary"), (str,)),

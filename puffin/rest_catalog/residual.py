@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from puffin.iceberg.expression_json import FilterJson, columns_of, parse_expression
+from puffin.iceberg.expression_json import FilterJson, columns_of, has_null, parse_expression
 from puffin.tables.document import all_schemas, current_schema
 from puffin.tables.schema import fields_of
 from puffin.tables.state import TableState
@@ -17,12 +17,24 @@ def residual_of(filter_: FilterJson | None, state: TableState, *, is_java: bool)
     Java's client looks up the names of a residual in the current schema if the table has partitions, so it fails for a
     column that had another name at the snapshot. It gets true instead if it is Spark, which tests the rows itself.
     Java's generic reader does not, but takes names literally unless told otherwise, and Spark does not.
+
+    pyiceberg sends null for an infinite number, but cannot read it. It tests the rows itself, but counts those of files
+    whose residual is true, so it gets a test that all rows pass.
     """
     if filter_ is None:
         return _ALL_ROWS
+    tree = parse_expression(filter_)
+    if has_null(tree):
+        return _any_value(next(columns_of(tree)))
     if is_java and not filter_.case_sensitive and any(state.partition_specs.values()) and _has_old_name(filter_, state):
         return _ALL_ROWS
     return filter_.text.encode()
+
+
+def _any_value(column: str | int) -> bytes:
+    term = column if isinstance(column, str) else {"type": "reference", "id": column}
+    null, value = ({"type": type_, "term": term} for type_ in ("is-null", "not-null"))
+    return FilterJson.of({"type": "or", "left": null, "right": value}).text.encode()
 
 
 def _has_old_name(filter_: FilterJson, state: TableState) -> bool:

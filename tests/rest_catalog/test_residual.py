@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,13 @@ def test_others_get_the_filter(
 ) -> None:
     asked = FilterJson.of(filter_, case_sensitive=case_sensitive)
     assert residual_of(asked, state(tmp_path, partitioned=partitioned), is_java=is_java) == asked.text.encode()
+
+
+def test_null_for_an_infinite_number_is_not_sent_back(tmp_path: Path) -> None:
+    less = {"type": "lt", "term": "a", "value": None}
+    for asked in (less, {"type": "and", "left": less, "right": NEW}, {"type": "not", "child": less}):
+        residual = json.loads(residual_of(FilterJson.of(asked), state(tmp_path), is_java=False))
+        assert residual == {"type": "or", "left": {**OLD, "term": "a"}, "right": {"type": "not-null", "term": "a"}}
 
 
 def test_scan_of_all_rows_has_no_filter(tmp_path: Path) -> None:
