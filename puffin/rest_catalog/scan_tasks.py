@@ -24,6 +24,7 @@ Metrics: TypeAlias = Mapping[int, ColumnMetrics]
 _CONTENTS = {DATA: "data", POSITION_DELETES: "position-deletes", EQUALITY_DELETES: "equality-deletes"}
 _OPTIONAL = ("sort_order_id", "first_row_id", "referenced_data_file", "content_offset", "content_size_in_bytes")
 _BYTES, _TEMPORAL = ("binary", "fixed"), ("date", "time")
+_TEXTS = ("string", "uuid", *_BYTES)  # which a client would make of any text
 _COUNTS = {
     "value-counts": "value_count",
     "null-value-counts": "null_value_count",
@@ -41,8 +42,8 @@ class TaskEncoder:
         specs: The fields of each partition spec.
         residual: The filter that the client applies to rows, encoded.
         takes_null: Whether the client takes null in a partition tuple, and reads values by their types. One that does
-            not gets dates and times as numbers, and an empty tuple instead of null and bytes: it reads a tuple only
-            for a partition column that is missing in the file, and then fails.
+            not gets dates and times as numbers, and a value of another type instead of null and bytes: it uses a value
+            only for a partition column that is missing in the file, and then fails.
         source_types: Of the columns, by field id.
     """
 
@@ -95,14 +96,13 @@ class TaskEncoder:
         if self.takes_null:
             return [json.dumps(value) if _has_no_word(value) else value for value in values]
         types = tuple_types(spec, self.source_types)
-        plain = [_plain(types.get(field["field-id"]), value) for field, value in zip(spec, values, strict=True)]
-        return [] if any(value is None or _has_no_word(value) for value in plain) else plain
+        return [_plain(types.get(field["field-id"]), value) for field, value in zip(spec, values, strict=True)]
 
 
 def _plain(type_: str | None, value: Any) -> Any:
-    """A partition value for a client that does not read it by its type; None if there is none."""
-    if type_ is None or type_.startswith(_BYTES):
-        return None
+    """A partition value for a client that does not read it by its type; one of another type if it takes none."""
+    if type_ is None or value is None or _has_no_word(value) or type_.startswith(_BYTES):
+        return 0 if type_ is not None and type_.startswith(_TEXTS) else ""
     return value_from_json(type_, value) if type_.startswith(_TEMPORAL) else value
 
 
