@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
 
-from tests.server.iceberg_face import Face, namespace, problem_of, table_of_files, table_path
+from tests.server.iceberg_face import JAVA, PYTHON, Face, namespace, problem_of, table_of_files, table_path
 
 NO_NAMESPACE = (404, "NoSuchNamespaceException")
 NO_TABLE = (404, "NoSuchTableException")
@@ -47,6 +48,21 @@ def test_namespaces_of_a_catalog_are_listed_level_by_level(catalog_face: Face) -
     assert namespaces_in(catalog_face) == [["db"], ["other"]]
     assert namespaces_in(catalog_face, parent="db") == [["db", "inner"]]
     assert namespaces_in(catalog_face, parent="db\x1finner") == []
+
+
+def test_empty_parent_is_the_top(catalog_face: Face) -> None:
+    """As the protocol has it."""
+    assert namespaces_in(catalog_face, parent="") == [["db"], ["other"]]
+
+
+def test_parent_is_found_that_pyiceberg_encodes_twice(tmp_path: Path, face_of: Callable[..., Face]) -> None:
+    for name in ("né e", "a%20b"):
+        table_of_files(tmp_path / "root" / name / "inner" / "t", "f")
+    face = face_of(tmp_path / "root")
+    for name in ("né e", "a%20b"):
+        for asked, headers in ((name, JAVA), (quote(name, safe=""), PYTHON)):
+            answer = face.get("/namespaces", params={"parent": asked}, headers=headers)
+            assert answer.json() == {"namespaces": [[name, "inner"]]}
 
 
 def test_tables_of_a_catalog_and_below_a_root_share_namespaces(catalog_face: Face) -> None:

@@ -12,6 +12,7 @@ import functools
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from urllib.parse import unquote
 
 from fastapi import FastAPI, Query, Request, Response
 
@@ -46,7 +47,7 @@ _CREDENTIALS = f"{_TABLE}/credentials"
 _PATIENCE = 0.4  # of the time for a request, until a client that polls for its plan is told to do so
 # How the header x-client-version of two clients begins.
 _JAVA = "Apache Iceberg"  # polls for plans
-_PYTHON = "PyIceberg"  # refuses null in plans
+_PYTHON = "PyIceberg"  # refuses null in plans, and encodes the parent of namespaces twice
 
 _PageToken: TypeAlias = Annotated[str | None, Query(alias="pageToken")]
 _PageSize: TypeAlias = Annotated[int | None, Query(alias="pageSize")]
@@ -83,7 +84,9 @@ class Face:
         page_size: _PageSize = None,
     ) -> Response:
         """List the namespaces at the top, or right below one."""
-        levels = () if parent is None else levels_of(parent)
+        if request.headers.get("x-client-version", "").startswith(_PYTHON):
+            parent = unquote(parent or "")
+        levels = levels_of(parent) if parent else ()
         catalog, page = self._catalog_for(request), Page(page_token, page_size)
         found = await self._run(self._queue(request), lambda: catalog.namespaces(levels, page))
         return _list("namespaces", found, list)
