@@ -233,7 +233,7 @@ def test_fields_that_cannot_be_unified_are_refused(table):
         unified(table, spec(0, (3, 1000, "p", "hour")), spec(1, (3, 1000, "p", "day")))
     with pytest.raises(UnsupportedTableError, match="'zorder' is not known"):
         unified(table, spec(0, (3, 1000, "p", "zorder")))
-    with pytest.raises(CorruptMetadataError, match="not a partition spec: expected a key .transform., found none"):
+    with pytest.raises(CorruptMetadataError, match="not a partition spec: expected a key 'transform', found none"):
         unified(table, {"spec-id": 0, "fields": [{"source-id": 1, "field-id": 1000, "name": "p"}]})
 
 
