@@ -346,7 +346,7 @@ class Estimator:
             self._counts[field_id] = counts
             distribution = None if distribution is None or counts is None else distribution.with_exact(counts)
         type_ = column.type if of is None or of.type is None else of.type
-        # Bounds of a column that had another type are no values of this one.
+        # Files may give other values for the column by now, and then other bounds too.
         least, greatest = (None, None) if of is None else (summary.min, summary.max)
         return ColumnFacts(
             type=type_,
