@@ -58,7 +58,7 @@ def load_table(catalog: RestCatalog, identifier: str) -> LoadedTable:
         return LoadedTable(document, location, opening_properties(catalog, identifier, location, answer, of_table))
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         raise CorruptMetadataError(
-            f"{identifier}: expected the metadata of a table from catalog {catalog.name!r}, found {said_by(exc)}"
+            f"{identifier}: catalog {catalog.name!r} gave no table metadata: {said_by(exc)}"
         ) from exc
 
 
