@@ -167,9 +167,14 @@ class StorageError(PuffinError):
     """The file system, the object store or the catalog failed to read or write."""
 
 
+def in_one_line(error: object) -> str:
+    """The text of an error without line breaks; the name of its class if it says nothing."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 def line_about(name: str, error: object) -> str:
     """What is wrong with the table or file of this name, in one line that begins with the name, as many errors do."""
-    text = _in_one_line(error)
+    text = in_one_line(error)
     return text if text.startswith(f"{name}:") else f"{name}: {text}"
 
 
@@ -177,8 +182,4 @@ def said_by(error: Exception) -> str:
     """What an error of Python says about a document of another form than expected, without the name of its class."""
     if isinstance(error, KeyError) and error.args:
         return f"expected a key {error.args[0]!r}, found none"
-    return _in_one_line(error) or type(error).__name__
-
-
-def _in_one_line(error: object) -> str:
-    return " ".join(str(error).split())
+    return in_one_line(error)

@@ -29,7 +29,7 @@ from puffin.autopilot.look import Watcher, look_at
 from puffin.autopilot.questions import Asked, questions
 from puffin.autopilot.run_table import Done, clean_table, run_table
 from puffin.autopilot.spark_sessions import SparkSessions
-from puffin.errors import PuffinError, StorageError, UnsupportedError, UsageError
+from puffin.errors import PuffinError, StorageError, UnsupportedError, UsageError, in_one_line
 from puffin.policy.model import Cleaning, Policy
 
 _TICK = 5.0  # seconds between chores: idle sessions end, the budget is counted
@@ -308,7 +308,7 @@ def _left(futures: Sequence[Future[None]]) -> list[Future[None]]:
 def _told(exc: Exception, verdict: Verdict) -> str:
     """What an event says of an error, in one line; the traceback of a bug goes to the log."""
     if isinstance(exc, PuffinError):
-        return " ".join(str(exc).split()) or type(exc).__name__
+        return in_one_line(exc)
     _log.error("%s: internal error, please report it", verdict.seen.key, exc_info=exc)
     return f"internal error: {exc!r}"
 

@@ -13,7 +13,7 @@ import json
 import os
 from typing import Any, Protocol
 
-from puffin.errors import CommitUnknownError, PuffinError, StorageError, UsageError
+from puffin.errors import CommitUnknownError, PuffinError, StorageError, UsageError, in_one_line
 
 
 class JobReport(Protocol):
@@ -74,7 +74,7 @@ def summary_line(table: str, outcome: JobReport | BaseException) -> dict[str, An
         is_ours = isinstance(outcome, PuffinError)
         return line | {
             "committed": None if isinstance(outcome, CommitUnknownError) or not is_ours else False,
-            "error": " ".join(str(outcome).split()) or type(outcome).__name__,
+            "error": in_one_line(outcome),
             "error-class": type(outcome).__name__,
             "exit": 2 if isinstance(outcome, UsageError) else 1,
         }

@@ -13,6 +13,7 @@ from puffin.errors import (
     StorageError,
     UnsupportedTableError,
     UsageError,
+    in_one_line,
 )
 
 _UNREADABLE = (pa.ArrowException, OSError, ValueError, KeyError, CorruptDeletionVectorError, UsageError)
@@ -36,7 +37,7 @@ def errors_about(path: str, kind: str) -> Iterator[None]:
     try:
         yield
     except (NotImplementedError, *_UNREADABLE) as exc:
-        reason = " ".join(str(exc).split())
+        reason = in_one_line(exc)
         if _is_unsupported(exc):
             raise UnsupportedTableError(f"{path}: {kind} not supported: {reason}") from exc
         # pyarrow says OSError of broken pages too, but then without the number of a system call's error.

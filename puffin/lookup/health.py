@@ -18,6 +18,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from puffin.errors import in_one_line
+
 BEST = 100
 _ROWS, _COLUMNS, _INDEX, _UPKEEP = 50, 30, 20, 10
 
@@ -61,7 +63,7 @@ class TableStatus:
 
     @classmethod
     def of_error(cls, table: str, error: Exception | str) -> TableStatus:
-        return cls(table=table, reason="the table cannot be read", error=" ".join(str(error).split()))
+        return cls(table=table, reason="the table cannot be read", error=in_one_line(error))
 
     @property
     def need(self) -> tuple[int, int, str]:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from puffin.errors import PuffinError, line_about
+from puffin.errors import PuffinError, in_one_line, line_about
 from puffin.index.coverage import indexed_columns, lacking_files
 from puffin.index.manifest import IndexManifest
 from puffin.index.sizes import DEFAULT_FPP
@@ -258,7 +258,7 @@ class _IndexCover:
             return cls._in(opened, Index(IndexManifest(), {}), wanted) if wanted else cls()
         except PuffinError as exc:
             _log.info("%s: the index is not known: %s", opened.name, exc)
-            return cls(missing=None, bytes=None, loss=broken_index(" ".join(str(exc).split())))
+            return cls(missing=None, bytes=None, loss=broken_index(in_one_line(exc)))
 
     @classmethod
     def _in(cls, opened: TableSnapshot, index: Index, wanted: Sequence[str]) -> _IndexCover:

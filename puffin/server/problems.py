@@ -63,7 +63,7 @@ class Problem(Exception):
             return cls(504, "timeout", "storage or catalog did not answer in time")
         for class_, status, kind in _OF_ERRORS:
             if isinstance(error, class_):
-                return cls(status, kind, " ".join(str(error).split())[:_LONGEST_DETAIL])
+                return cls(status, kind, errors.in_one_line(error)[:_LONGEST_DETAIL])
         return cls(500, "internal", "a defect of the server; its log has the details")
 
     def body(self, instance: str) -> bytes:

@@ -38,7 +38,7 @@ from puffin.delta.log.actions import (
     sidecar_action,
 )
 from puffin.delta.log.log_files import Checkpoint, CheckpointContent
-from puffin.errors import CorruptMetadataError, FileNotFound, StorageError, UnsupportedTableError
+from puffin.errors import CorruptMetadataError, FileNotFound, StorageError, UnsupportedTableError, in_one_line
 from puffin.storage import Store, join
 
 _SIDECARS = "_sidecars"
@@ -338,7 +338,7 @@ def _errors_about(uri: str) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as exc:
-        reason = " ".join(str(exc).split())
+        reason = in_one_line(exc)
         # pyarrow also raises OSError for broken pages, but then without an errno.
         if isinstance(exc, OSError) and exc.errno is not None:
             raise StorageError(f"{uri}: {reason}") from exc

@@ -16,7 +16,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from puffin.errors import CorruptMetadataError, UnsupportedTableError
+from puffin.errors import CorruptMetadataError, UnsupportedTableError, in_one_line
 from puffin.files.avro.avro_schema import Primitive, Record, Type, Union, parse_type
 from puffin.files.avro.container import MALFORMED, Block, Container
 from puffin.files.avro.texts import SoughtTexts
@@ -62,7 +62,7 @@ def _named_in_errors(where: str) -> Iterator[None]:
     except NotImplementedError as exc:
         raise UnsupportedTableError(f"{where}: {exc}") from exc
     except MALFORMED as exc:
-        raise CorruptMetadataError(f"{where}: expected an Avro file: {' '.join(str(exc).split())}") from exc
+        raise CorruptMetadataError(f"{where}: expected an Avro file: {in_one_line(exc)}") from exc
 
 
 class _Cursor:

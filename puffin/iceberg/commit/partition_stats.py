@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from puffin.errors import CorruptMetadataError, FileNotFound, UnsupportedTableError, UsageError, said_by
+from puffin.errors import CorruptMetadataError, FileNotFound, UnsupportedTableError, UsageError, in_one_line, said_by
 from puffin.format import CREATED_BY
 from puffin.iceberg.commit.patch import partition_statistics_path
 from puffin.iceberg.scan.manifest_lists import ManifestFile, manifests_of
@@ -139,7 +139,7 @@ def partition_authorship_objection(file: FileInfo, store: Store) -> str | None:
     except FileNotFound:
         return "deleted meanwhile"
     except (pa.ArrowException, OSError, ValueError) as exc:
-        return f"not a Parquet file that can be read: {' '.join(str(exc).split())}"
+        return f"not a Parquet file that can be read: {in_one_line(exc)}"
     return None if is_our_name(created_by.decode(errors="replace")) else "it does not say who wrote it"
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from puffin.errors import PuffinError
+from puffin.errors import PuffinError, in_one_line
 from puffin.tables.partition_rows import PartitionRows
 from puffin.tables.snapshot import TableSnapshot
 from puffin.values.partition_tuples import tuple_types, value_to_json
@@ -38,7 +38,7 @@ def partition_rows(opened: TableSnapshot) -> list[PartitionRows] | None:
     try:
         return _rows(pq.read_table(io.BytesIO(opened.store_for(path).read(path))), opened)
     except (PuffinError, pa.ArrowException, OSError, LookupError, TypeError, ValueError) as exc:
-        _log.warning("%s: the rows of partitions are left out: %s", path, " ".join(str(exc).split()))
+        _log.warning("%s: the rows of partitions are left out: %s", path, in_one_line(exc))
         return None
 
 
