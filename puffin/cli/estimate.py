@@ -62,6 +62,8 @@ def _lines(found: TableEstimate, rows_changed: RowsChanged | None) -> Iterator[s
     yield _said("rows", document["rows"], document["lower"], document["upper"])
     if found.groups is not None:
         yield _said("groups", document["groups"], document["groups-lower"], document["groups-upper"])
+    if found.guessed:
+        yield f"no statistics of {', '.join(found.guessed)}: the number of groups is a guess"
     if rows_changed is not None:
         yield f"{changed_since(rows_changed)}; the bounds allow for them"
     if found.methods:

@@ -40,7 +40,7 @@ class ColumnFacts:
         added, removed: The rows that came and went since; None if unknown.
         nulls: None if unknown.
         nans: Of a float or double; 0 for other types, None if unknown.
-        ndv: Distinct values with a hash, and their bounds.
+        ndv: Distinct values with a hash, and their bounds; None if unknown.
         counts: The row counts beside the distribution.
         lower, upper: No value is below or above, as `puffin.values.column_bounds.comparable`; None if unknown.
     """
@@ -52,7 +52,7 @@ class ColumnFacts:
     removed: int | None
     nulls: int | None
     nans: int | None
-    ndv: Interval
+    ndv: Interval | None
     lower: Any = None
     upper: Any = None
     distribution: Distribution | None = None
@@ -90,7 +90,7 @@ class ColumnRows:
         self.empty = 0
         unknown = Interval(self.values.rows / 3, 0, self.values.upper)
         self.nan_rows = unknown if facts.nans is None else Interval.exactly(facts.nans)
-        self.distinct = facts.ndv
+        self.distinct = facts.ndv or Interval(math.sqrt(facts.rows), 0, facts.rows)  # as near to 1 as to all
         """The distinct values with a hash, among the rows of the statistics."""
         if found is not None:
             self._prepare(found)
@@ -343,7 +343,7 @@ class ColumnRows:
         points = [start[1] for start, _ in filter(is_point, wanted.spans)]
         if len(points) == len(wanted.spans) and not wanted.nan and self.facts.distribution is not None:
             return self._by_hash(points, self.facts.distribution, z)
-        if len(points) == len(wanted.spans) and ndv.rows > 0 and not wanted.nan:
+        if len(points) == len(wanted.spans) and ndv is not None and ndv.rows > 0 and not wanted.nan:
             one = Interval(values.rows / ndv.rows, 0, max(0.0, values.upper - max(ndv.lower, 1) + 1))
             return together([one] * len(points), AT_95).within(0, values.upper), AVERAGE
         return Interval(values.rows / 3, 0, values.upper), UNKNOWN

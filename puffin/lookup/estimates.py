@@ -56,6 +56,7 @@ class TableEstimate:
     Attributes:
         row_count: The rows of the table.
         groups: None without a grouping.
+        guessed: The columns of the grouping whose missing statistics make its groups a guess.
     """
 
     table: str
@@ -66,6 +67,7 @@ class TableEstimate:
     row_count: int
     rows: Interval
     groups: Interval | None
+    guessed: tuple[str, ...]
     how: Methods = dataclasses.field(compare=False, repr=False)
 
     @property
@@ -155,9 +157,12 @@ class Estimator:
         table = self.table
         part, found, how = self._filtered(Constant(True) if where is None else self._parse(where))
         groups = None
+        guessed: tuple[str, ...] = ()
         if columns is not None:
             field_ids = [column.field_id for column in columns]
             groups = groups_of(table, field_ids, part, self._tuples(columns))
+            if not groups.is_exact:
+                guessed = tuple(each.name for each in columns if self.column(each.field_id).facts.ndv is None)
         return TableEstimate(
             table=opened.name,
             format=opened.state.format,
@@ -167,6 +172,7 @@ class Estimator:
             row_count=self.row_count,
             rows=found,
             groups=groups,
+            guessed=guessed,
             how=how,
         )
 
@@ -244,7 +250,7 @@ class Estimator:
             removed=0 if is_same else _most_removed(changed, distribution.rows, self.table.rows),
             nulls=0,
             nans=0,
-            ndv=Interval(0, 0, distribution.rows),
+            ndv=None,
             distribution=distribution,
             counts=found.counts,
         )
@@ -262,6 +268,11 @@ class Estimator:
                 if found is None:
                     found = self._columns[field_id] = ColumnRows(self._facts(field_id))
         return found
+
+    def ndv(self, field_id: int) -> float:
+        """The distinct values of a column when its statistics were made; 0 if unknown."""
+        found = self.column(field_id).facts.ndv
+        return 0.0 if found is None else found.rows
 
     def filtered(self, where: str) -> tuple[Part, Interval, Methods]:
         """A filter by columns, the rows that pass it, and how they were found; raises as `estimate`."""
@@ -283,7 +294,7 @@ class Estimator:
         columns, tuples = [*self._columns.values()], [*self._tuple_rows.values()]  # other threads may add some
         facts = [each.facts for each in (*columns, *tuples) if each is not None]
         return RowsChanged.of_any(
-            (each.added, each.removed) for each in facts if each.distribution is not None or each.ndv.rows
+            (each.added, each.removed) for each in facts if each.distribution is not None or each.ndv is not None
         )
 
     def row_counts(self, field_id: int) -> RowCounts | None:
@@ -324,7 +335,7 @@ class Estimator:
                 removed=None,
                 nulls=None,
                 nans=None,
-                ndv=Interval(0, 0, every),
+                ndv=None,
             )
         stored = StoredBlobs(opened, [column.field_id])
         nearest = known_sketches(opened, [column.field_id])[column.field_id]
@@ -333,7 +344,7 @@ class Estimator:
         usable = [each for each in nearest if each.misfit is None]
         of = next((each for each in usable if each.blob.snapshot_id == answer.stats_snapshot_id), None)
         distinct = answer.distinct
-        ndv = Interval(0, 0, every) if distinct is None else Interval(distinct.ndv, distinct.lower, distinct.upper)
+        ndv = None if distinct is None else Interval(distinct.ndv, distinct.lower, distinct.upper)
         rows = every if summary.row_count is None else summary.row_count
         added, removed = answer.freshness.records_added, _most_removed(answer.freshness, summary.row_count, now)
         if of is not None and of.age == 0:

@@ -70,7 +70,7 @@ def beyond_hashes(
     """What hashes do not tell of a join, if anything, and how both sides changed since their rows were counted."""
     one, other = _unlike(left), _unlike(right)
     changes = _change(left, counted[0], one), _change(right, counted[1], other)
-    distinct = [[estimator.column(each.field_id).facts.ndv.rows for each in of] for estimator, of in (left, right)]
+    distinct = [[estimator.ndv(each.field_id) for each in of] for estimator, of in (left, right)]
     columns = list(map(JoinedPair, one, other, map(max, *distinct)))
     return unlike_pairs(columns, (changes[0].most, changes[1].most)), changes
 

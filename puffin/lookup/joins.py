@@ -310,8 +310,8 @@ class Side:
 
     @property
     def ndv(self) -> float:
-        """The distinct values of the first column."""
-        return self.estimator.column(self.columns[0].field_id).facts.ndv.rows
+        """The distinct values of the first column; 0 if unknown."""
+        return self.estimator.ndv(self.columns[0].field_id)
 
     def apart(self) -> list[Side]:
         """A side for each of the columns."""

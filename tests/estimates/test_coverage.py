@@ -60,7 +60,7 @@ class Column:
                 removed=0,
                 nulls=0,
                 nans=0,
-                ndv=Interval(0, 0, total),
+                ndv=None,
                 distribution=spread.compact().beside(self.counts).cut().with_exact(self.counts),
                 counts=self.counts,
             )
