@@ -36,10 +36,10 @@ def _hash_compiled(values: SerializedValues) -> WordArray:
     if isinstance(values, ByteStrings):
         data = np.ascontiguousarray(values.data)
         return hash_strings(data, words_at(data), values.offsets)
-    low = np.require(values.low, np.uint64, ["A"])  # Arrow may place its buffers at odd addresses
+    # Arrow may place its buffers at odd addresses.
     if values.high is None:
-        return hash_words(low, np.uint64(int(values.length)))
-    return hash_blocks(low, np.require(values.high, np.uint64, ["A"]))
+        return hash_words(np.require(values.low, np.uint64, ["A", "C"]), np.uint64(int(values.length)))
+    return hash_blocks(np.require(values.low, np.uint64, ["A"]), np.require(values.high, np.uint64, ["A"]))
 
 
 def _hash_strings(strings: ByteStrings) -> WordArray:

@@ -29,6 +29,7 @@ _FMIX_1, _FMIX_2 = _U(0xFF51AFD7ED558CCD), _U(0xC4CEB9FE1A85EC53)
 _ADD_1, _ADD_2 = _U(0x52DCE729), _U(0x38495AB5)
 _ONE, _FIVE, _EIGHT = _U(1), _U(5), _U(8)
 _MASKS = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)  # of the first bytes of a word
+_AT_ONCE = 512  # strings
 
 
 @inlined
@@ -114,19 +115,20 @@ def hash_strings(
     ``words_at`` has the little-endian word at each byte of ``data`` that has seven more after it.
     """
     hashes = np.empty(len(offsets) - 1, np.uint64)
-    found = 0
-    for i in range(len(offsets) - 1):
-        at = offsets[i]
-        length = offsets[i + 1] - at
-        if length == 0:
-            continue
-        h1 = h2 = _SEED
-        for _ in range(length >> 4):
-            h1 = (_rotate(h1 ^ _mix_low(words_at[_U(at)]), 27) + h2) * _FIVE + _ADD_1
-            h2 = (_rotate(h2 ^ _mix_high(words_at[_U(at + 8)]), 31) + h1) * _FIVE + _ADD_2
-            at += 16
-        left = length & 15
-        if left > 0:
+    h1s, h2s, lengths = np.empty((3, _AT_ONCE), np.uint64)
+    lows, highs = np.empty((2, _AT_ONCE), np.uint64)
+    done = 0
+    for start in range(0, len(hashes), _AT_ONCE):
+        found = _U(0)
+        for i in range(start, min(start + _AT_ONCE, len(hashes))):
+            at = offsets[i]
+            length = offsets[i + 1] - at
+            h1 = h2 = _SEED
+            for _ in range(length >> 4):
+                h1 = (_rotate(h1 ^ _mix_low(words_at[_U(at)]), 27) + h2) * _FIVE + _ADD_1
+                h2 = (_rotate(h2 ^ _mix_high(words_at[_U(at + 8)]), 31) + h1) * _FIVE + _ADD_2
+                at += 16
+            left = length & 15
             if at + 16 <= len(data):
                 # Two whole words, masked to the end of the string: a branch would often be mispredicted.
                 low = words_at[_U(at)] & _MASKS[_U(min(left, 8))]
@@ -138,8 +140,12 @@ def hash_strings(
                         low |= _U(data[at + j]) << _EIGHT * _U(j)
                     else:
                         high |= _U(data[at + j]) << _EIGHT * _U(j - 8)
-            h1 ^= _mix_low(low)
-            h2 ^= _mix_high(high)
-        hashes[found] = _finish(h1, h2, _U(length))
-        found += 1
-    return hashes[:found]
+            h1s[found], h2s[found], lengths[found], lows[found], highs[found] = h1, h2, _U(length), low, high
+            found += _U(length != 0)
+        of_some = hashes[done : done + np.int64(found)]
+        for k in range(len(of_some)):  # of these, the compiler makes vectors
+            at_k = _U(k)
+            h1, h2 = h1s[at_k] ^ _mix_low(lows[at_k]), h2s[at_k] ^ _mix_high(highs[at_k])
+            of_some[at_k] = _finish(h1, h2, lengths[at_k])
+        done += len(of_some)
+    return hashes[:done]

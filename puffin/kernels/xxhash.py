@@ -11,6 +11,7 @@ from puffin.kernels.compiler import (
     NEW_UINT64S,
     STRIDED_UINT64S,
     UINT64,
+    UINT64S,
     WORDS_AT_EVERY_BYTE,
     compiled,
     inlined,
@@ -52,7 +53,7 @@ def _avalanche(state: np.uint64) -> np.uint64:
     return state ^ (state >> _U(32))
 
 
-@compiled(NEW_UINT64S, STRIDED_UINT64S, UINT64)
+@compiled(NEW_UINT64S, UINT64S, UINT64)
 def hash_words(low: npt.NDArray[np.uint64], length: np.uint64) -> npt.NDArray[np.uint64]:
     """Hash values of four or of eight bytes."""
     hashes = np.empty(len(low), np.uint64)
