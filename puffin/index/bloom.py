@@ -27,8 +27,6 @@ MOST_LG_BLOCKS = 22  # 128 MiB, the largest filter in Parquet
 SALTS = np.array(
     (0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31), np.uint32
 )
-_LG_IN_CACHE = 15  # 1 MiB: a filter of more blocks is filled with many hashes at a time
-_MANY = 1 << 21
 _HEADROOM = 1.25  # blocks fill unevenly, so they need more bits than the formula for one of average load
 
 Bits = npt.NDArray[np.uint32]
@@ -86,34 +84,19 @@ class BloomFilterBuilder:
     def __init__(self, rows: int, fpp: float) -> None:
         self._lg_blocks = lg_blocks_for(rows, fpp)
         self._words: Bits = np.zeros(WORDS << self._lg_blocks, np.uint32)
-        self._waiting: list[WordArray] = []
-        self._waiting_count = 0
 
     def update(self, slices: Iterable[WordArray]) -> None:
         for hashes in slices:
-            if self._lg_blocks <= _LG_IN_CACHE:
-                self._insert(hashes)
-                continue
-            self._waiting.append(hashes)
-            self._waiting_count += len(hashes)
-            if self._waiting_count >= _MANY:
-                self._insert_waiting()
+            self._insert(hashes)
 
     def compact(self) -> BloomFilter:
-        self._insert_waiting()
         return BloomFilter(self._words.reshape(-1, WORDS))
-
-    def _insert_waiting(self) -> None:
-        if self._waiting:
-            self._insert(np.concatenate(self._waiting))
-        self._waiting, self._waiting_count = [], 0
 
     def _insert(self, hashes: WordArray) -> None:
         if kernels_ready():
-            from puffin.kernels.bloom import insert, insert_many
+            from puffin.kernels.bloom import insert
 
-            compiled = insert if self._lg_blocks <= _LG_IN_CACHE else insert_many
-            compiled(self._words, hashes, np.uint64(32 - self._lg_blocks))
+            insert(self._words.view(np.uint64), np.ascontiguousarray(hashes), np.uint64(32 - self._lg_blocks))
         else:
             blocks = self._words.reshape(-1, WORDS)
             np.bitwise_or.at(blocks, block_numbers(hashes, self._lg_blocks), masks(hashes))
