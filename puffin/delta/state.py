@@ -67,7 +67,8 @@ def read_state(
     """
     The table at the version of a segment.
 
-    If the selector has a version's id, that version is current, otherwise the version before any trailing notes.
+    If the selector has a version's id, that version is current, and the segment may end with notes after it; otherwise
+    the version before any trailing notes is.
     """
     protocol, metadata = segment.protocol_and_metadata
     check_readable(protocol, location)
@@ -79,7 +80,8 @@ def read_state(
     statistics = _nearest(entries, columns)
     snapshots = {snapshot.snapshot_id: snapshot for snapshot in _versions(segment, statistics)}
     current = snapshots[segment.version]
-    while selector.snapshot_id is None and current.is_note and current.parent_id is not None:
+    selected = selector.snapshot_id
+    while selected != current.snapshot_id and current.is_note and current.parent_id is not None:
         current = snapshots[current.parent_id]
     return DeltaState(
         format="delta",

@@ -54,7 +54,12 @@ class DeltaLog:
         self._entries = _LogEntries(store)
 
     def segment(self, version: int | None = None) -> LogSegment:
-        """The part of the log that makes a version, by default the newest; raises what `LogFiles.starts` raises."""
+        """
+        The part of the log that makes a version, by default the newest; raises what `LogFiles.starts` raises.
+
+        If the log entries of the version have been cleaned up, but only notes lead from it to a checkpoint, the segment
+        ends there: it has the same rows.
+        """
         try:
             return self._listed(version)
         except CorruptMetadataError:
@@ -63,7 +68,13 @@ class DeltaLog:
 
     def _listed(self, version: int | None) -> LogSegment:
         files = list_log(self.location, self.store)
-        return LogSegment(files, files.newest if version is None else version, self.store, self._entries)
+        wanted = files.newest if version is None else version
+        made = files.first_since(wanted)
+        if wanted < made:
+            segment = LogSegment(files, made, self.store, self._entries)
+            if segment.only_adds_notes_to(wanted):
+                return segment
+        return LogSegment(files, wanted, self.store, self._entries)
 
 
 class LogSegment:
@@ -97,6 +108,12 @@ class LogSegment:
     def first_since(self, version: int) -> int:
         """The oldest version from this one on that can still be made."""
         return self._files.first_since(version)
+
+    def only_adds_notes_to(self, version: int) -> bool:
+        """Whether every later version up to this one has its log entry left, and that is a note."""
+        later = range(version + 1, self.version + 1)
+        commits = self.commits_left(later)
+        return len(commits) == len(later) and all(commit.is_note for commit in commits.values())
 
     def is_newest(self) -> bool:
         """Whether nothing was committed since the log was listed, and no recreated table has replaced this one."""

@@ -42,6 +42,14 @@ def append(table):
     return table.commit(table.add({"a": [0], "b": [0]}))
 
 
+def clean_up_before(table, version, *files):
+    """A checkpoint of the version is all that makes it, and no earlier one can be made."""
+    checkpoint = table.log / f"{version:020d}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
+    checkpoint.write_text("\n".join(map(json.dumps, [table.protocol(), table.metadata(), *files])))
+    for earlier in range(version):
+        table.entry(earlier).unlink()
+
+
 # --- what a state is of -----------------------------------------------------------------------------------------------
 
 
@@ -206,10 +214,7 @@ def test_operation_of_a_version_without_a_log_entry_is_unknown(table, analyze):
     """It counts as one that changed rows."""
     analyze(table, 3)
     append(table)
-    checkpoint = table.log / f"{2:020d}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
-    checkpoint.write_text("\n".join(map(json.dumps, [table.protocol(), table.metadata()])))
-    for version in range(2):
-        table.entry(version).unlink()
+    clean_up_before(table, 2)
     append(table)
     state = load(table)
     assert {version: snapshot.operation for version, snapshot in state.snapshots.items()} == {
@@ -220,6 +225,17 @@ def test_operation_of_a_version_without_a_log_entry_is_unknown(table, analyze):
     }
     assert [c.ndv for c in ndv(str(table.path), max_staleness=2).columns] == [None, None]
     assert [c.ndv for c in ndv(str(table.path), max_staleness=3).columns] == [3, 3]
+
+
+def test_notes_alone_before_a_checkpoint_leave_their_version_to_be_analyzed(table, analyze):
+    """It has the rows of the checkpoint, although its log entry has been cleaned up."""
+    file = table.add({"a": [1], "b": [1]})
+    version = table.commit(file)
+    clean_up_before(table, table.note(), file)
+    assert load(table, version).current_snapshot_id == version
+    assert analyze(table, 3, version).snapshot_id == version
+    with pytest.raises(SnapshotNotFound, match="version 0 can no longer be made"):
+        load(table, 0)
 
 
 # --- what a lookup makes of it ----------------------------------------------------------------------------------------
