@@ -155,7 +155,7 @@ def _versions(segment: LogSegment, statistics: Mapping[int, StatisticsEntry]) ->
             snapshot_id=version,
             parent_id=None if is_last or version == 0 else version - 1,
             sequence_number=version,
-            timestamp_ms=segment.timestamp_ms(version) if commit is not None else 0,
+            timestamp_ms=None if commit is None else segment.timestamp_ms(version),
             operation=None if commit is None else _operation(commit),
             added_records=added,
             deleted_records=deleted,

@@ -68,8 +68,10 @@ def column_history(opened: TableSnapshot, question: Question) -> ColumnHistory:
     return ColumnHistory(question.table, wanted, tuple(points.values())[::-1])
 
 
-def iso_time(timestamp_ms: int) -> str | None:
-    """A time in milliseconds since the epoch as ISO 8601 in UTC; None if no calendar has it."""
+def iso_time(timestamp_ms: int | None) -> str | None:
+    """A time in milliseconds since the epoch as ISO 8601 in UTC; None if it is unknown, or no calendar has it."""
+    if timestamp_ms is None:
+        return None
     try:
         at = datetime.datetime.fromtimestamp(timestamp_ms / 1000, datetime.timezone.utc)
     except (OverflowError, ValueError, OSError):

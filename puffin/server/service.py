@@ -321,11 +321,10 @@ def _first_by_name(listed: Iterable[ListedTable]) -> list[ListedTable]:
 
 
 def _status_json(status: TableStatus, verdicts: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
-    made = status.statistics_timestamp_ms
     state, reason = verdicts.get(table_key(status.table), (None, None))
     return {
         **status.to_json(),
-        "stats-timestamp": None if made is None else iso_time(made),
+        "stats-timestamp": iso_time(status.statistics_timestamp_ms),
         "state": state,
         "state-reason": reason,
     }

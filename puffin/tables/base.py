@@ -47,7 +47,7 @@ class Snapshot:
     Counts of rows are None if unknown.
 
     Attributes:
-        timestamp_ms: Milliseconds since the epoch, UTC.
+        timestamp_ms: Milliseconds since the epoch, UTC; None if unknown, as of a Delta version without a log entry.
         operation: As the Iceberg spec names it; `NOTHING` for a version that only adds notes; None if unknown.
         manifests: Paths of manifests, where Iceberg's format version 1 has no manifest list.
         schema_id: The schema that was current then; None if unknown.
@@ -64,7 +64,7 @@ class Snapshot:
     snapshot_id: int
     parent_id: int | None
     sequence_number: int
-    timestamp_ms: int
+    timestamp_ms: int | None
     operation: str | None
     manifest_list: str | None = None
     manifests: tuple[str, ...] | None = None

@@ -179,8 +179,9 @@ class _Row:
 
     def touch(self, snapshot: Snapshot) -> None:
         """Record the snapshot that added or deleted a file."""
-        if self.last_updated_at is None or self.last_updated_at < snapshot.timestamp_ms:
-            self.last_updated_at = snapshot.timestamp_ms
+        at = snapshot.timestamp_ms
+        if at is not None and (self.last_updated_at is None or self.last_updated_at < at):
+            self.last_updated_at = at
             self.last_updated_snapshot_id = snapshot.snapshot_id
 
 

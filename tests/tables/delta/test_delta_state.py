@@ -210,7 +210,7 @@ def test_statistics_of_later_versions_are_ignored(table, analyze):
     assert [c.source for c in ndv(str(table.path), snapshot_id=0).columns] == ["missing", "missing"]
 
 
-def test_operation_of_a_version_without_a_log_entry_is_unknown(table, analyze):
+def test_operation_and_time_of_a_version_without_a_log_entry_are_unknown(table, analyze):
     """It counts as one that changed rows."""
     analyze(table, 3)
     append(table)
@@ -223,6 +223,7 @@ def test_operation_of_a_version_without_a_log_entry_is_unknown(table, analyze):
         1: None,
         0: None,
     }
+    assert [version for version, snapshot in state.snapshots.items() if snapshot.timestamp_ms is None] == [1, 0]
     assert [c.ndv for c in ndv(str(table.path), max_staleness=2).columns] == [None, None]
     assert [c.ndv for c in ndv(str(table.path), max_staleness=3).columns] == [3, 3]
 
