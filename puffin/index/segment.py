@@ -14,7 +14,7 @@ Filters of one size form a class. A class is stored block by block, so that one 
 
 A chunk holds some rows of one class, so that a large class is written and merged in bounded memory. Every byte that a
 reader trusts is under a checksum: a flipped bit in a filter could hide rows. The checksum of a row is seeded with the
-number of its block; that of the directory is in the index manifest.
+number of its block; that of the directory, which names the column, is in the index manifest.
 """
 
 from __future__ import annotations
@@ -230,7 +230,10 @@ def write_segment(
         for lg_blocks in sorted({group.lg_blocks for group in filters}):
             of_size = [group for group in filters if group.lg_blocks == lg_blocks]
             classes.append(_write_class(lg_blocks, of_size, add))
-        directory = compress(ZSTD, json.dumps({"classes": classes}, separators=(",", ":")).encode())
+        # Segments of two columns may have the same files and sizes; only this keeps one from passing for the other.
+        subject = {"column": plan.column, "type": plan.type, "name-mapping": plan.mapping}
+        document = {**subject, "classes": classes}
+        directory = compress(ZSTD, json.dumps(document, separators=(",", ":")).encode())
         offset = add(INDEX_DIRECTORY_V1, directory, {}, ZSTD)
         written = writer.finish()
     return SegmentEntry(

@@ -208,6 +208,18 @@ def test_broken_segment_never_hides_a_file(table: Table) -> None:
             assert matched == found[key] or plan.warnings
 
 
+def test_segment_of_another_column_never_hides_a_file(table: Table) -> None:
+    """Both have one filter, of the same size and file."""
+    (key,) = table.append()
+    indexed(table, "k", "s")
+    one, other = table.segment_files()
+    swapped = one.read_bytes(), other.read_bytes()
+    other.write_bytes(swapped[0])
+    one.write_bytes(swapped[1])
+    assert table.matched(f"k = {key}") == table.matched(f"s = 'key-{key}'") == 1
+    assert table.plan(f"k = {key}").warnings
+
+
 @pytest.mark.parametrize("at", [0, 4, 300, -400, -1])
 def test_next_run_heals_a_broken_segment(table: Table, at: int) -> None:
     (key, *_) = table.append(6)
