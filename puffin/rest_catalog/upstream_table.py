@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
-from puffin.errors import StorageError
+from puffin.errors import StorageError, said_by
 from puffin.iceberg.catalogs.file import IcebergMetadataFile
 from puffin.iceberg.metadata.document import parse_state
 from puffin.iceberg.sdk import io_properties
@@ -27,7 +27,7 @@ from puffin.tables.statistics_json import typed
 
 _MOST_STATES = 1_000
 _DIGEST_BYTES = 16
-_RESTRICTIONS = "read-restrictions"
+_CREDENTIALS, _RESTRICTIONS = "storage-credentials", "read-restrictions"
 _GRANT = re.compile("key|token|secret|sas|credential|password|role|profile|connection-string")
 _FRESH_CREDENTIALS = "refresh-credentials-endpoint"
 _REMOTE_SIGNING = "remote-signing-enabled"
@@ -77,9 +77,15 @@ class UpstreamTable:
     def of(cls, name: TableName, answer: Mapping[str, Any]) -> UpstreamTable:
         """From the answer's document; StorageError if it is of another form."""
         try:
-            return cls(name, typed(answer, "metadata-location", str), typed(answer, "metadata", dict), answer)
-        except TypeError as exc:
-            raise StorageError(f"{name}: expected a table from the catalog, found {exc}") from exc
+            location, document = typed(answer, "metadata-location", str), typed(answer, "metadata", dict)
+            if answer.get("config") is not None:
+                typed(answer, "config", dict)
+            for each in answer.get(_CREDENTIALS) or ():
+                typed(each, "prefix", str)
+                typed(each, "config", dict)
+            return cls(name, location, document, answer)
+        except (TypeError, AttributeError) as exc:
+            raise StorageError(f"{name}: expected a table from the catalog, found {said_by(exc)}") from exc
 
     def is_planned_by(self, config: UpstreamConfig) -> bool:
         """Whether the catalog plans the table's scans itself, or lets callers read a part of it only."""
@@ -98,7 +104,7 @@ class UpstreamTable:
         vended = io_properties(
             {
                 **self._config,
-                **nearest_credentials(self.answer.get("storage-credentials") or (), self.location),
+                **nearest_credentials(self.answer.get(_CREDENTIALS) or (), self.location),
             }
         )
         if any(_GRANT.search(name) for name in vended):
@@ -120,8 +126,8 @@ class UpstreamTable:
         if any(name.endswith(_REMOTE_SIGNING) for name in of_table):
             of_table = {**dict.fromkeys(_SIGNERS, config.uri), **of_table}
         changed: dict[str, Any] = {"config": {**of_table, **mode}}
-        if vended := self.answer.get("storage-credentials"):
-            changed["storage-credentials"] = [{**each, "config": _absolute(each["config"], config)} for each in vended]
+        if vended := self.answer.get(_CREDENTIALS):
+            changed[_CREDENTIALS] = [{**each, "config": _absolute(each["config"], config)} for each in vended]
         return json.dumps({**self.answer, **changed}, separators=(",", ":")).encode()
 
     @property

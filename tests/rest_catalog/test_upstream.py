@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from puffin.errors import StorageError
 from puffin.rest_catalog.caller import Caller
 from puffin.rest_catalog.names import TableName
 from puffin.rest_catalog.upstream import Upstream, UpstreamConfig
@@ -75,6 +76,23 @@ def test_table_with_rules_of_its_catalog_is_planned_there(
 ) -> None:
     assert loaded(**restricted).is_planned_by(PLAIN)
     assert not loaded(config={"scan-planning-mode": "CLIENT"}).is_planned_by(PLAIN)
+
+
+@pytest.mark.parametrize(
+    "vended",
+    [
+        {"config": ["s3.region"]},
+        {"storage-credentials": 1},
+        {"storage-credentials": ["s3:"]},
+        {"storage-credentials": [{"config": {}}]},
+        {"storage-credentials": [{"prefix": "s3:", "config": None}]},
+    ],
+)
+def test_credentials_of_another_form_are_an_error_of_the_catalog(
+    loaded: Callable[..., UpstreamTable], vended: dict[str, Any]
+) -> None:
+    with pytest.raises(StorageError, match="expected a table from the catalog"):
+        loaded(**vended)
 
 
 @pytest.mark.parametrize(
