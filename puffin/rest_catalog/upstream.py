@@ -25,6 +25,7 @@ from puffin.rest_catalog.names import Levels, TableName
 from puffin.rest_catalog.planning_mode import CLIENT, KEY
 
 _OK, _NOT_MODIFIED, _LEAST_ERROR, _LEAST_FAILURE = 200, 304, 400, 500
+_BEYOND_HTTP = 600  # no server could send it on
 _HEADER = "header."
 _GRANTS = ("authorization", "x-iceberg-access-delegation")
 _HEEDED = ("retry-after", "www-authenticate")
@@ -174,7 +175,7 @@ class Upstream:
 def _checked(answer: Answer, *, is_conditional: bool = False) -> Answer:
     if answer.status == _OK or (answer.status == _NOT_MODIFIED and is_conditional):
         return answer
-    if answer.status < _LEAST_ERROR:
+    if not _LEAST_ERROR <= answer.status < _BEYOND_HTTP:
         raise StorageError(f"expected an answer of the catalog, found status {answer.status}")
     raise _refusal(answer)
 

@@ -9,6 +9,7 @@ import pytest
 
 from puffin.errors import StorageError
 from puffin.rest_catalog.caller import Caller
+from puffin.rest_catalog.http import Answer, Http
 from puffin.rest_catalog.names import TableName
 from puffin.rest_catalog.upstream import Upstream, UpstreamConfig
 from puffin.rest_catalog.upstream_table import States, UpstreamTable
@@ -93,6 +94,16 @@ def test_credentials_of_another_form_are_an_error_of_the_catalog(
 ) -> None:
     with pytest.raises(StorageError, match="expected a table from the catalog"):
         loaded(**vended)
+
+
+@pytest.mark.parametrize("status", [204, 307, 600, 999])
+def test_status_that_is_neither_an_answer_nor_an_error_is_an_error_of_the_catalog(status: int) -> None:
+    class Odd(Http):
+        def get(self, *_: object) -> Answer:
+            return Answer(status, {}, b"{}")
+
+    with pytest.raises(StorageError, match=f"found status {status}"):
+        Upstream({"uri": "http://up"}, Odd()).get("http://up/v1/namespaces", Caller())
 
 
 @pytest.mark.parametrize(
