@@ -185,7 +185,8 @@ def _metadata(data: bytes, location: str, snapshots: str) -> bytes:
         except (ValueError, EOFError, OSError, zlib.error) as exc:
             raise CorruptMetadataError(f"{location}: expected Iceberg table metadata in JSON: {exc}") from exc
     document = decode_document(data, location)
-    kept = {document.get("current-snapshot-id"), *(ref["snapshot-id"] for ref in document.get("refs", {}).values())}
+    refs = (document.get("refs") or {}).values()
+    kept = {document.get("current-snapshot-id"), *(ref["snapshot-id"] for ref in refs)}
     listed = [each for each in document.get("snapshots") or () if each["snapshot-id"] in kept]
     return _dump({**document, "snapshots": listed})
 

@@ -94,6 +94,14 @@ def test_snapshots_of_another_kind_are_refused(table: HandMadeTable, face: Face)
     assert problem_of(face.load("db", "t", params={"snapshots": "some"})) == (400, "BadRequestException")
 
 
+def test_snapshots_of_refs_are_the_current_one_if_refs_are_null(table: HandMadeTable, face: Face) -> None:
+    publish(table, refs=None)
+    answer = face.load("db", "t", params={"snapshots": "refs"})
+    assert [each["snapshot-id"] for each in answer.json()["metadata"]["snapshots"]] == [
+        table.document["current-snapshot-id"]
+    ]
+
+
 @pytest.mark.parametrize("form", ["{}", "W/{}", '"other", {}', 'W/"other" ,W/{}', "*"])
 def test_client_that_has_the_table_gets_304(table: HandMadeTable, face: Face, form: str) -> None:
     etag = face.load("db", "t").headers["etag"]
