@@ -32,7 +32,6 @@ from puffin.tables.snapshot import CURRENT, TableSnapshot
 
 ALL, REFS = "all", "refs"
 _DIGEST_BYTES = 16
-_MOST_REMEMBERED = 10_000
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -75,7 +74,6 @@ class ServedCatalog:
         self._lookup = lookup
         self._names = names
         self._check = check
-        self._found: dict[TableName, str] = {}
 
     def config(self) -> dict[str, Any]:
         """What clients are to use, as the protocol has it; scans are planned here."""
@@ -139,17 +137,13 @@ class ServedCatalog:
 
     def _known_as(self, table: TableName, use: Callable[[str], _T]) -> _T:
         """Use a table by its name in the lookup."""
-        known = self._found.get(table)
-        for name in ((known,) if known is not None else ()) + tuple(self._names.candidates(table)):
+        # In their order each time: a table that counts before the one found last may be there by now.
+        for name in self._names.candidates(table):
             try:
                 self._check(name)
-                found = use(name)
+                return use(name)
             except TableNotFound:
                 continue
-            if len(self._found) >= _MOST_REMEMBERED:
-                self._found.clear()
-            self._found[table] = name
-            return found
         raise TableNotFound(f"Table does not exist: {table}")  # as Iceberg's own catalogs say it, and its tests expect
 
 

@@ -149,6 +149,15 @@ def test_first_root_counts_where_two_have_a_table_of_one_name(tmp_path: Path, fa
     assert face.load("db", "t").json()["metadata"]["location"] == str(tmp_path / "one" / "db" / "t")
 
 
+def test_table_that_appears_in_the_first_root_counts_from_then_on(tmp_path: Path, face_of: Callable[..., Face]) -> None:
+    table_of_files(tmp_path / "two" / "db" / "t", "f")
+    (tmp_path / "one").mkdir()
+    face = face_of(tmp_path / "one", tmp_path / "two")
+    for root in ("two", "one"):
+        table_of_files(tmp_path / root / "db" / "t", "f")
+        assert face.load("db", "t").json()["metadata"]["location"] == str(tmp_path / root / "db" / "t")
+
+
 def test_delta_table_is_no_table_of_the_face(tmp_path: Path, face_of: Callable[..., Face]) -> None:
     """It is not listed either, nor is a namespace that has no other table."""
     for name in ("db/d", "delta/d"):
