@@ -256,7 +256,8 @@ def _required(document: Mapping[str, Any], key: str, kind: type[Any]) -> Any:
 
 
 def _either(document: Mapping[str, Any], usual: str, newer: str) -> Any:
-    return _required(document, usual if usual in document else newer, object)
+    key = newer if newer in document and usual not in document else usual
+    return _required(document, key, object)
 
 
 def _shown(value: Any) -> str:

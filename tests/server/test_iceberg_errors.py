@@ -169,6 +169,13 @@ def test_request_that_cannot_be_read_is_refused(lasting_face: Face, body: dict[s
     assert problem_of(lasting_face.send("POST", PLAN, json=body)) == BAD_REQUEST
 
 
+@pytest.mark.parametrize(("type_", "missing"), [("eq", "term"), ("eq", "value"), ("in", "term"), ("is-nan", "term")])
+def test_missing_key_of_a_filter_has_the_name_of_the_protocol(lasting_face: Face, type_: str, missing: str) -> None:
+    whole = {"type": type_, "term": "a", "value": 1, "values": [1]}
+    answer = lasting_face.send("POST", PLAN, json={"filter": {key: whole[key] for key in whole if key != missing}})
+    assert f"expected '{missing}'" in answer.json()["error"]["message"]
+
+
 def test_filter_of_too_many_tests_is_refused(lasting_face: Face) -> None:
     tests: Any = of_a("eq", value=5)
     for _ in range(11):
