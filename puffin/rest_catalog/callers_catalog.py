@@ -31,6 +31,7 @@ from puffin.rest_catalog.scan_request import ScanRequest
 from puffin.rest_catalog.upstream import Upstream, UpstreamConfig
 from puffin.rest_catalog.upstream_table import States, UpstreamTable
 from puffin.tables.base import SnapshotSelector
+from puffin.tables.statistics_json import typed
 from puffin.version import version
 
 _NOT_FOUND, _NOT_MODIFIED = 404, 304
@@ -91,7 +92,7 @@ class CallersCatalog:
             config = self._config
             below = [("parent", unquote(config.separator).join(parent))] if parent else []
             answer = self._get(f"{config.base}namespaces", [*below, *_asks_for(page)])
-            return _listed(answer, lambda found: [tuple(map(str, each)) for each in found["namespaces"]])
+            return _listed(answer, lambda found: [_levels(each) for each in found["namespaces"]])
 
         return self._listed(ask, lambda local: local.namespaces(parent).items)
 
@@ -112,7 +113,9 @@ class CallersCatalog:
             answer = self._get(self._config.path(namespace, "tables"), _asks_for(page))
             return _listed(
                 answer,
-                lambda found: [TableName(tuple(each["namespace"]), each["name"]) for each in found["identifiers"]],
+                lambda found: [
+                    TableName(_levels(each["namespace"]), typed(each, "name", str)) for each in found["identifiers"]
+                ],
             )
 
         return self._listed(ask, lambda local: local.tables(namespace).items)
@@ -134,10 +137,13 @@ class CallersCatalog:
 
     def credentials(self, table: TableName) -> bytes:
         """Fresh credentials for the files of a table, as the catalog answers."""
-        return self._or_local(
-            lambda: self._get(self._config.path_of(table, "credentials")).body,
-            lambda local: local.credentials(table),
-        )
+
+        def ask() -> bytes:
+            answer = self._get(self._config.path_of(table, "credentials"))
+            _read(answer, dict)
+            return answer.body
+
+        return self._or_local(ask, lambda local: local.credentials(table))
 
     def _load(self, table: TableName, snapshots: str) -> ForwardedTable:
         config = self._config
@@ -225,6 +231,12 @@ def _asks_for(page: Page) -> list[tuple[str, str]]:
 
 def _listed(answer: Answer, read: Callable[[dict[str, Any]], Sequence[_Item]]) -> Listed[_Item]:
     return _read(answer, lambda found: Listed(read(found), found.get("next-page-token") or None))
+
+
+def _levels(document: Any) -> Levels:
+    if not isinstance(document, list):
+        raise TypeError(type(document).__name__)  # a text would be a level for each of its letters
+    return tuple(map(str, document))
 
 
 def _read(answer: Answer, read: Callable[[dict[str, Any]], _T]) -> _T:

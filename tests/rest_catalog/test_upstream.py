@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from puffin.errors import StorageError
+from puffin.lookup import Lookup
 from puffin.rest_catalog.caller import Caller
+from puffin.rest_catalog.callers_catalog import CallersCatalog
 from puffin.rest_catalog.http import Answer, Http
 from puffin.rest_catalog.names import TableName
 from puffin.rest_catalog.upstream import Upstream, UpstreamConfig
@@ -96,14 +98,32 @@ def test_credentials_of_another_form_are_an_error_of_the_catalog(
         loaded(**vended)
 
 
+def upstream_that_answers(status: int, body: bytes) -> Upstream:
+    class Odd(Http):
+        def get(self, url: str, *_: object) -> Answer:
+            return Answer(200, {}, b"{}") if url.endswith("/config") else Answer(status, {}, body)
+
+    return Upstream({"uri": "http://up"}, Odd())
+
+
 @pytest.mark.parametrize("status", [204, 307, 600, 999])
 def test_status_that_is_neither_an_answer_nor_an_error_is_an_error_of_the_catalog(status: int) -> None:
-    class Odd(Http):
-        def get(self, *_: object) -> Answer:
-            return Answer(status, {}, b"{}")
-
     with pytest.raises(StorageError, match=f"found status {status}"):
-        Upstream({"uri": "http://up"}, Odd()).get("http://up/v1/namespaces", Caller())
+        upstream_that_answers(status, b"{}").get("http://up/v1/namespaces", Caller())
+
+
+@pytest.mark.parametrize(
+    ("body", "ask"),
+    [
+        (b"<html>", lambda catalog: catalog.credentials(TABLE)),
+        (b'{"namespaces": ["db"]}', lambda catalog: catalog.namespaces(())),
+        (b'{"identifiers": [{"namespace": "db", "name": "t"}]}', lambda catalog: catalog.tables(("db",))),
+        (b'{"identifiers": [{"namespace": ["db"], "name": 1}]}', lambda catalog: catalog.tables(("db",))),
+    ],
+)
+def test_answer_of_another_form_is_an_error_of_the_catalog(body: bytes, ask: Callable[[CallersCatalog], Any]) -> None:
+    with pytest.raises(StorageError, match="expected an answer of a REST catalog"):
+        ask(CallersCatalog(Lookup(), upstream_that_answers(200, body), States(), Caller()))
 
 
 @pytest.mark.parametrize(
