@@ -12,6 +12,7 @@ import pytest
 
 from puffin.errors import ColumnNotFound, UsageError
 from puffin.iceberg.expression_json import FilterJson
+from puffin.load import load_table
 from puffin.planning.plan import Planner
 from tests.bound import bound
 from tests.hand_made_table import HandMadeTable
@@ -160,6 +161,14 @@ def test_nan_partition_is_above_every_number(make_table: MakeTable) -> None:
     assert kept(planner, "not (c < 5)")
     assert not kept(planner, "c < 5")
     assert not kept(planner, "c = 5")
+
+
+def test_empty_partition_value_of_a_delta_table_is_null(delta_table: Callable[..., Any]) -> None:
+    table = delta_table(types={"a": "long", "p": "binary"}, partitioned_by=["p"])
+    table.commit(table.add({"a": [1]}, partitionValues={"p": ""}, stats='{"numRecords":1}'))
+    planner = Planner(load_table(str(table.path)).open())
+    assert kept(planner, "p is null")
+    assert not kept(planner, "p is not null")
 
 
 @pytest.mark.parametrize(

@@ -119,9 +119,9 @@ def file_metrics(state: DeltaState, columns: Sequence[Column]) -> dict[int, list
 
 def _metrics_of(file: AddFile, stats: Mapping[str, Any], source: _Source) -> FileMetrics:
     if source.is_partitioned:
-        text = file.partition_values.get(source.path[0])
-        value = comparable(source.column.type, partition_json(source.column.type, text, file.path))
-        return FileMetrics(file.num_records, file.num_records if text is None else 0, None, value, value)
+        value = partition_json(source.column.type, file.partition_values.get(source.path[0]), file.path)
+        bound = comparable(source.column.type, value)
+        return FileMetrics(file.num_records, file.num_records if value is None else 0, None, bound, bound)
     return FileMetrics(file.num_records, _nulls_of(stats, source), None, *_bounds_of(stats, source))
 
 
