@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from puffin.errors import CorruptDataFileError, CorruptError, NotFoundError, UnsupportedError
 from puffin.iceberg.stores import stores
-from puffin.kernels import load_kernels
+from puffin.kernels import kernels_ready, load_kernels
 from puffin.sketches.counted_hashes import Hashed, hash_counted, hash_rows
 from puffin.sketches.hashing import hash_array
 from puffin.sketches.row_tally import Hashes
@@ -90,11 +90,20 @@ def read_batch(batch: ScanBatch, kinds: Sequence[Kinds], files: DataFiles, remov
 
     Raises StorageError if the storage failed, when a retry may succeed.
     """
+    if sum(map(_kernel_work, batch.tasks)) >= KERNELS_PAY:
+        load_kernels()
+    had_kernels = kernels_ready()
+    partial = _read_batch(batch, kinds, files, removed)
+    if isinstance(partial.failure, CorruptDataFileError) and not had_kernels and load_kernels():
+        # Kernels read some sound pages that pyarrow refuses, such as those of ints that are far apart, by DuckDB.
+        return _read_batch(batch, kinds, files, removed)
+    return partial
+
+
+def _read_batch(batch: ScanBatch, kinds: Sequence[Kinds], files: DataFiles, removed: bool) -> Partial:
     # The readers of all formats. A run that reads nothing does without.
     from puffin.files.task_reader import TaskReader
 
-    if sum(map(_kernel_work, batch.tasks)) >= KERNELS_PAY:
-        load_kernels()
     room = _Room()
     columns = {c.field_id: ColumnReading(c, of, room) for c, of in zip(batch.columns, kinds, strict=True)}
     rows = bytes_read = 0

@@ -4,10 +4,12 @@ import dataclasses
 import functools
 import pickle
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from puffin import kernels
 from puffin.errors import CorruptDataFileError, FileNotFound, StorageError, UnsupportedTableError
 from puffin.files.formats import DataFiles
 from puffin.sketches.theta_sketch import ThetaSketch
@@ -81,6 +83,22 @@ def test_batch_gives_one_sketch_per_column_over_all_files(file_of):
     assert partial.rows == 10_000
     assert 0 < partial.bytes_read < sum(task.length for task in tasks)
     assert partial.failure is None
+
+
+def test_a_small_batch_has_pages_read_by_kernels_that_pyarrow_refuses(tmp_path, monkeypatch):
+    """Differences of ints take DuckDB up to 33 bits."""
+    numbers = [(2**31 - 1 - i) * (-1) ** i for i in range(2000)]
+    path, column = tmp_path / "duck.parquet", Column(1, "a", "int", (1,), (None,))
+    with duckdb.connect() as connection:
+        connection.sql(f"""
+            copy (select unnest({numbers})::int as a)
+            to '{path}' (format parquet, parquet_version v2, field_ids {{a: 1}})
+        """)
+    kernels.load_kernels()  # as they will be after the test
+    monkeypatch.setattr(kernels, "_is_ready", False)
+    kernels.load_kernels.cache_clear()
+    partial = read_batch(batch_of(task_of(path), columns=(column,)), (SKETCHES,), DataFiles(store_for))
+    assert of(THETA, partial.added) == {1: ThetaSketch.from_arrow(pa.array(numbers, pa.int32()), "int")}
 
 
 @pytest.mark.parametrize("kinds", [SKETCHES, COUNTS], ids=["sketches", "row counts"])
