@@ -168,13 +168,13 @@ def _written(found: Partial) -> int:
     from puffin.statistics.private_state.writing import LaterBlob, write_blobs
     from puffin.storage import LocalStore
     from puffin.tables.base import Snapshot
-    from stats_jobs.compute import compute
+    from stats_jobs.compute import Plans, compute
     from stats_jobs.options import Options
     from stats_jobs.session import Turn
 
     runner = SimpleNamespace(read=lambda _: (found, Turn()))
     plans = [ColumnPlan.in_full(column(field_id), "simulated") for field_id in found.added]
-    computed = compute(plans, cast("Runner", runner), tuple, Options().kinds).columns
+    computed = compute(Plans(plans), cast("Runner", runner), tuple, Options().kinds).columns
     columns = [ColumnStatistics(each.plan.column, each.values) for each in computed]
     snapshot = Snapshot(1, None, 1, 0, "append", None)
     private = (blob.make() for blob in companion_blobs(columns, snapshot) if isinstance(blob, LaterBlob))

@@ -56,14 +56,31 @@ class Computed:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class BesideColumns:
-    """The plans of what columns get beside their own statistics: ``partitions`` by field id, and sets of columns."""
+class Plans:
+    """
+    What one reading is for.
 
+    Attributes:
+        columns: The plans of columns.
+        partitions: Those of sketches by partition, by the field ids of their columns.
+        joint: Those of joint sketches.
+    """
+
+    columns: Sequence[ColumnPlan] = ()
     partitions: Mapping[int, PartitionPlan] = dataclasses.field(default_factory=dict)
     joint: Sequence[JointPlan] = ()
 
+    @property
+    def are_in_full(self) -> bool:
+        return all(plan.basis == FULL for plan in self.columns) and all(plan.base is None for plan in self.joint)
 
-_NOTHING = BesideColumns()
+    def in_full(self, reason: str, all_files: Callable[[], tuple[Work, ...]]) -> Plans:
+        """Plans of the same without a base."""
+        return Plans(
+            [plan if plan.basis == FULL else ColumnPlan.in_full(plan.column, reason) for plan in self.columns],
+            {field_id: PartitionPlan(plan.lg_k, all_files()) for field_id, plan in self.partitions.items()},
+            [plan if plan.base is None else plan.in_full(reason) for plan in self.joint],
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -99,11 +116,10 @@ class Computation:
 
 
 def compute(
-    plans: Sequence[ColumnPlan],
+    plans: Plans,
     runner: Runner,
     all_files: Callable[[], tuple[Work, ...]],
     kinds: Sequence[Kind[Any]],
-    others: BesideColumns = _NOTHING,
     beside: Beside = list,
 ) -> Computation:
     """
@@ -112,46 +128,25 @@ def compute(
     Args:
         all_files: The whole snapshot's, for full runs.
         kinds: The kinds for whole columns, in the order of the table of kinds.
-        others: The plans of sketches by partition and of joint sketches of these columns.
         beside: Adds kinds, such as filters of an index, to the scans of the first reading that succeeds.
     """
     total = _Total(runner, beside)
-    put = put_aside(len(plans))
-    unread, sets = dict(others.partitions), list(others.joint)
-    by_partition = max((plan.lg_k for plan in unread.values()), default=PARTITION_SKETCHES.lg_k)
+    by_partition = max((plan.lg_k for plan in plans.partitions.values()), default=PARTITION_SKETCHES.lg_k)
     lg_k = max((kind.lg_k for kind in kinds), default=THETA.lg_k)
     scans = _Scans(tuple(kinds), dataclasses.replace(PARTITION_SKETCHES, lg_k=by_partition), lg_k, all_files)
-    done: dict[int, Computed] = {}
-    failed: dict[int, ColumnPlan] = {}
-    partitions: dict[int, Values] = {}
-    joint: list[tuple[JointPlan, JointSketch]] = []
+    combiner = _Combiner(kinds, lg_k, put_aside(len(plans.columns)))
+    done = _Done()
     try:
-        partial = total.read(scans.of(plans, unread, sets))
-        partitions, unread = _by_partition(unread, partial, put), {}
-        for plan in plans:
-            try:
-                done[plan.column.field_id] = _computed(plan, partial, kinds, put)
-            except Unsubtractable as exc:
-                failed[plan.column.field_id] = ColumnPlan.in_full(plan.column, str(exc))
-        joint, sets = _joint(sets, partial, lg_k)
+        done = combiner.combined(plans, total.read(scans.of(plans)))
+        left = done.left
     except (NotFoundError, CorruptError) as exc:
-        if all(plan.basis == FULL for plan in plans) and all(plan.base is None for plan in sets):
+        if plans.are_in_full:
             raise
         # A removed file may be gone or broken; if it is a live one, the second run fails too.
-        failed = {p.column.field_id: p if p.basis == FULL else ColumnPlan.in_full(p.column, str(exc)) for p in plans}
-        unread = {field_id: PartitionPlan(plan.lg_k, all_files()) for field_id, plan in unread.items()}
-        sets = [plan if plan.base is None else plan.in_full(str(exc)) for plan in sets]
-    if failed or sets:
-        partial = total.read(scans.of(failed.values(), unread, sets))
-        partitions |= _by_partition(unread, partial, put)
-        done |= {field_id: _computed(plan, partial, kinds, put) for field_id, plan in failed.items()}
-        joint += _joint(sets, partial, lg_k)[0]
-    for field_id, sketches in partitions.items():
-        values = changed(done[field_id].values, sketches)
-        done[field_id] = dataclasses.replace(done[field_id], values=values)
-    for field_id in dict.fromkeys(plan.first.field_id for plan, _ in joint):
-        done[field_id] = _with_joint(done[field_id], [each for each in joint if each[0].first.field_id == field_id])
-    return dataclasses.replace(total.took, columns=tuple(done[plan.column.field_id] for plan in plans))
+        left = plans.in_full(str(exc), all_files)
+    if left.columns or left.joint:
+        done = done.plus(combiner.combined(left, total.read(scans.of(left))))
+    return dataclasses.replace(total.took, columns=done.in_order_of(plans.columns))
 
 
 class _Total:
@@ -194,18 +189,13 @@ class _Scans:
     lg_k: int
     all_files: Callable[[], tuple[Work, ...]]
 
-    def of(
-        self,
-        plans: Iterable[ColumnPlan],
-        partition_plans: Mapping[int, PartitionPlan],
-        sets: Sequence[JointPlan],
-    ) -> list[Scan]:
+    def of(self, plans: Plans) -> list[Scan]:
         alike: dict[object, list[tuple[ColumnPlan, PartitionPlan | None]]] = {}
-        for plan in plans:
-            of_partitions = partition_plans.get(plan.column.field_id)
+        for plan in plans.columns:
+            of_partitions = plans.partitions.get(plan.column.field_id)
             bases = plan.base_id, of_partitions is not None, None if of_partitions is None else of_partitions.base_id
             alike.setdefault(bases, []).append((plan, of_partitions))
-        left = [plan for plan in sets if not plan.is_carried]
+        left = [plan for plan in plans.joint if not plan.is_carried]
         scans: list[Scan] = []
         for group in alike.values():
             columns = {plan.column for plan, _ in group}
@@ -250,29 +240,87 @@ def _compared(before: Iterable[Work], after: Iterable[Work]) -> Difference[Work]
     return compare(before, after, lambda work: work.digest if isinstance(work, PackedFiles) else keys(work))
 
 
-def _by_partition(plans: Mapping[int, PartitionPlan], partial: Partial, put: PutAside) -> dict[int, Values]:
-    return {
-        field_id: put({PARTITION_SKETCHES: plan.sketches(PARTITION_SKETCHES.of(partial.added.get(field_id, {})))})
-        for field_id, plan in plans.items()
-    }
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Done:
+    """What plans were carried out to, by field id, and the plans that were not: those in full of the same."""
+
+    columns: Mapping[int, Computed] = dataclasses.field(default_factory=dict)
+    partitions: Mapping[int, Values] = dataclasses.field(default_factory=dict)
+    joint: Sequence[tuple[JointPlan, JointSketch]] = ()
+    left: Plans = Plans()
+
+    def plus(self, other: _Done) -> _Done:
+        """With what was left, which is done now."""
+        partitions = {**self.partitions, **other.partitions}
+        return _Done({**self.columns, **other.columns}, partitions, (*self.joint, *other.joint), other.left)
+
+    def in_order_of(self, plans: Sequence[ColumnPlan]) -> tuple[Computed, ...]:
+        """The computed columns, each with what it has beside its own statistics."""
+        return tuple(self._whole(plan.column.field_id) for plan in plans)
+
+    def _whole(self, field_id: int) -> Computed:
+        computed, values = self.columns[field_id], self.columns[field_id].values
+        if field_id in self.partitions:
+            values = changed(values, self.partitions[field_id])
+        sets = [each for each in self.joint if each[0].first.field_id == field_id]
+        if not sets:
+            return dataclasses.replace(computed, values=values)
+        stored = sets[0][0].kept
+        return dataclasses.replace(
+            computed,
+            values=changed(values, {JOINT: JointSketches.of(sketch for _, sketch in sets)}),
+            kept={} if stored is None else {JOINT: stored},
+        )
 
 
-def _computed(plan: ColumnPlan, partial: Partial, kinds: Sequence[Kind[Any]], put: PutAside) -> Computed:
-    field_id = plan.column.field_id
-    base = None if plan.base is None else plan.base.values
-    if base is not None and plan.basis == CARRIED:
-        return Computed(plan, chosen(base, kinds), field_id in partial.mapped, deltas=_deltas(plan, kinds))
-    # Each is made once, and gone when the next column is computed.
-    parts = Parts(
-        None if base is None else {**base}, {**partial.added.get(field_id, {})}, {**partial.removed.get(field_id, {})}
-    )
-    values: dict[Kind[Any], Any] = {}
-    for kind in kinds:
-        value = kind.combined(parts, values)
-        if value is not None:
-            values[kind] = value
-    deltas = _deltas(plan, kinds, parts.added)
-    return Computed(plan, put(values), field_id in partial.mapped, deltas=put(deltas) if deltas else deltas)
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Combiner:
+    """Combines what was read with the bases of plans."""
+
+    kinds: Sequence[Kind[Any]]
+    lg_k: int
+    put: PutAside
+
+    def combined(self, plans: Plans, partial: Partial) -> _Done:
+        columns, failed = {}, []
+        for plan in plans.columns:
+            try:
+                columns[plan.column.field_id] = self._computed(plan, partial)
+            except Unsubtractable as exc:
+                failed.append(ColumnPlan.in_full(plan.column, str(exc)))
+        joint, failed_sets = [], []
+        for of_set in plans.joint:
+            try:
+                joint.append((of_set, of_set.sketch(partial, self.lg_k)))
+            except Unsubtractable as exc:
+                failed_sets.append(of_set.in_full(str(exc)))
+        partitions = {field_id: self._of_partitions(field_id, plans, partial) for field_id in plans.partitions}
+        return _Done(columns, partitions, joint, Plans(failed, joint=failed_sets))
+
+    def _of_partitions(self, field_id: int, plans: Plans, partial: Partial) -> Values:
+        read = PARTITION_SKETCHES.of(partial.added.get(field_id, {}))
+        return self.put({PARTITION_SKETCHES: plans.partitions[field_id].sketches(read)})
+
+    def _computed(self, plan: ColumnPlan, partial: Partial) -> Computed:
+        field_id = plan.column.field_id
+        base = None if plan.base is None else plan.base.values
+        if base is not None and plan.basis == CARRIED:
+            values = chosen(base, self.kinds)
+            return Computed(plan, values, field_id in partial.mapped, deltas=_deltas(plan, self.kinds))
+        # Each is made once, and gone when the next column is computed.
+        parts = Parts(
+            None if base is None else {**base},
+            {**partial.added.get(field_id, {})},
+            {**partial.removed.get(field_id, {})},
+        )
+        found: dict[Kind[Any], Any] = {}
+        for kind in self.kinds:
+            value = kind.combined(parts, found)
+            if value is not None:
+                found[kind] = value
+        deltas = _deltas(plan, self.kinds, parts.added)
+        deltas = self.put(deltas) if deltas else deltas
+        return Computed(plan, self.put(found), field_id in partial.mapped, deltas=deltas)
 
 
 def _deltas(plan: ColumnPlan, kinds: Sequence[Kind[Any]], added: Values | None = None) -> Values:
@@ -283,22 +331,3 @@ def _deltas(plan: ColumnPlan, kinds: Sequence[Kind[Any]], added: Values | None =
     if added is None:
         return dict.fromkeys(unread)
     return {kind: added[kind] if kind in added else kind.start().compact() for kind in unread}
-
-
-def _joint(
-    plans: Iterable[JointPlan], partial: Partial, lg_k: int
-) -> tuple[list[tuple[JointPlan, JointSketch]], list[JointPlan]]:
-    """The joint sketches of the plans, and the plans in full of those that could not be combined."""
-    done, failed = [], []
-    for plan in plans:
-        try:
-            done.append((plan, plan.sketch(partial, lg_k)))
-        except Unsubtractable as exc:
-            failed.append(plan.in_full(str(exc)))
-    return done, failed
-
-
-def _with_joint(computed: Computed, sets: Sequence[tuple[JointPlan, JointSketch]]) -> Computed:
-    values = changed(computed.values, {JOINT: JointSketches.of(sketch for _, sketch in sets)})
-    kept = sets[0][0].kept
-    return dataclasses.replace(computed, values=values, kept={} if kept is None else {JOINT: kept})

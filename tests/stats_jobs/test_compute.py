@@ -22,7 +22,7 @@ from puffin.tables.scan_task import ContentFile, FileScanTask
 from puffin.values.column_bounds import NO_VALUES, Bounds
 from puffin.values.column_summary import ColumnSummary
 from puffin.values.row_summary import RowSummary
-from stats_jobs.compute import BesideColumns, compute
+from stats_jobs.compute import Plans, compute
 from stats_jobs.execute import Partial, merge_partials
 from stats_jobs.partitions import PartitionPlan
 from stats_jobs.session import Turn
@@ -127,8 +127,7 @@ def partitions_of(done):
 
 
 def run(plans, files, kinds=COUNTS, all_files=("all",), partitions=None):
-    others = BesideColumns(partitions or {})
-    return compute(plans, files, lambda: tuple(map(task, all_files)), kinds, others)
+    return compute(Plans(plans, partitions or {}), files, lambda: tuple(map(task, all_files)), kinds)
 
 
 def test_added_rows_are_added_and_removed_rows_subtracted():

@@ -53,7 +53,7 @@ from types import SimpleNamespace
 from puffin.statistics.assemble import ColumnStatistics, companion_blobs, sketch_blobs
 from puffin.statistics.basis import ColumnPlan
 from puffin.tables.base import Column, Snapshot
-from stats_jobs.compute import compute
+from stats_jobs.compute import Plans, compute
 from stats_jobs.execute import Partial
 from stats_jobs.merge import Gathered, Groups, loaded
 from stats_jobs.options import Options
@@ -67,7 +67,7 @@ for of in ids * tasks:
     gathered.all([pickle.dumps(Partial(dict(zip(of, columns.values()))))])
 plans = [ColumnPlan.in_full(Column(i, str(i), "long", (i,), (None,)), "") for i in gathered.partial.added]
 runner = SimpleNamespace(read=lambda _: (gathered.partial, Turn()))
-computed = compute(plans, runner, tuple, Options().kinds).columns
+computed = compute(Plans(plans), runner, tuple, Options().kinds).columns
 written = [ColumnStatistics(each.plan.column, each.values) for each in computed]
 snapshot = Snapshot(1, None, 1, 0, "append", None)
 sketches = sketch_blobs(written, snapshot, None)
