@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from puffin.statistics.ancestry import nearest_entries
 from puffin.statistics.assemble import ColumnStatistics, assemble, choose_retained, companion_blobs, sketch_blobs
@@ -79,7 +80,7 @@ class StatisticsDraft:
         self._partition_statistics = partition_statistics
         self._check = check
         self._files = StatisticsFiles()
-        self._written: tuple[StatisticsEntry, object] | None = None
+        self._written: tuple[StatisticsEntry, _Sources] | None = None
 
     def write(self, opened: TableSnapshot, existing: Sequence[StatisticsEntry]) -> StatisticsEntry:
         """
@@ -91,47 +92,20 @@ class StatisticsDraft:
         """
         if self._check is not None:
             self._check(opened)
-        state = opened.state
-        statistics = [each for each in self._statistics if state.still_has(each.column)]
-        computed = {each.column.field_id for each in self._statistics}
-        stored = {field_id for entry in existing for blob in entry.blobs for field_id in blob.fields}
-        entries = [*existing, *nearest_entries(opened, state.field_ids - computed - stored)]
-        damaged = damaged_entries(state) if self._options.repairs else []
-        removals = surplus_entries(opened, self.snapshot_id, self._options.keep_entries)
-        damaged = [entry for entry in damaged if entry.snapshot_id not in (self.snapshot_id, *removals)]
-        basis = (state.field_ids, tuple(entry.statistics_path for entry in [*entries, *damaged]), removals)
+        sources = self._sources(opened, existing)
         if self._written is not None:
-            last, its_basis = self._written
-            if its_basis == basis:
+            last, its_sources = self._written
+            if its_sources.basis == sources.basis:
                 return last
             if any(entry.statistics_path == last.statistics_path for entry in existing):
                 self._files.keep()
-        self._written = None
-        self._files.discard()
-        home = chosen_home(state, self._options.home)
-        written: list[StatisticsEntry] = []
+        self.discard()
         try:
-            for old in read_stored(opened, self.snapshot_id, entries, damaged):
-                new = statistics if old.snapshot_id == self.snapshot_id else []
-                kept = choose_retained(
-                    old.sketches,
-                    snapshot_id=old.snapshot_id,
-                    computed={each.column.field_id for each in new},
-                    current_fields=state.field_ids,
-                )
-                sketches = sketch_blobs(new, self._snapshot, self._options.codec)
-                contents = assemble(sketches, kept, companion_blobs(new, self._snapshot), home)
-                written.append(old.entry or self._files.write(opened, old.snapshot_id, contents))
-            entry, *repairs = written
-            entry = dataclasses.replace(entry, repairs=tuple(repairs), removals=removals)
-            if self._partition_statistics is not None:
-                partitions = self._partition_statistics(opened)
-                self._files.add(partitions.statistics_path, opened)
-                entry = dataclasses.replace(entry, partitions=partitions)
+            entry = self._write(opened, sources)
         except BaseException:
             self._files.discard()
             raise
-        self._written = entry, basis
+        self._written = entry, sources
         return entry
 
     def keep(self) -> None:
@@ -143,3 +117,64 @@ class StatisticsDraft:
         """Delete what was written and not kept: its commit has certainly failed."""
         self._written = None
         self._files.discard()
+
+    def _sources(self, opened: TableSnapshot, existing: Sequence[StatisticsEntry]) -> _Sources:
+        fields = opened.state.field_ids
+        computed = {each.column.field_id for each in self._statistics}
+        stored = {field_id for entry in existing for blob in entry.blobs for field_id in blob.fields}
+        removals = surplus_entries(opened, self.snapshot_id, self._options.keep_entries)
+        damaged = damaged_entries(opened.state) if self._options.repairs else []
+        return _Sources(
+            tuple(each for each in self._statistics if opened.state.still_has(each.column)),
+            fields,
+            (*existing, *nearest_entries(opened, fields - computed - stored)),
+            tuple(entry for entry in damaged if entry.snapshot_id not in (self.snapshot_id, *removals)),
+            removals,
+        )
+
+    def _write(self, opened: TableSnapshot, sources: _Sources) -> StatisticsEntry:
+        home = chosen_home(opened.state, self._options.home)
+        written: list[StatisticsEntry] = []
+        for old in read_stored(opened, self.snapshot_id, sources.entries, sources.damaged):
+            new = sources.computed if old.snapshot_id == self.snapshot_id else ()
+            kept = choose_retained(
+                old.sketches,
+                snapshot_id=old.snapshot_id,
+                computed={each.column.field_id for each in new},
+                current_fields=sources.fields,
+            )
+            sketches = sketch_blobs(new, self._snapshot, self._options.codec)
+            contents = assemble(sketches, kept, companion_blobs(new, self._snapshot), home)
+            written.append(old.entry or self._files.write(opened, old.snapshot_id, contents))
+        entry, *repairs = written
+        entry = dataclasses.replace(entry, repairs=tuple(repairs), removals=sources.removals)
+        if self._partition_statistics is None:
+            return entry
+        partitions = self._partition_statistics(opened)
+        self._files.add(partitions.statistics_path, opened)
+        return dataclasses.replace(entry, partitions=partitions)
+
+
+class _Sources(NamedTuple):
+    """
+    What a file is made of.
+
+    Attributes:
+        computed: The computed statistics of columns that the table still has.
+        fields: The field ids of the table.
+        entries: The stored entries of which blobs may stay.
+        damaged: The entries of other snapshots to repair.
+        removals: The snapshots whose entries go.
+    """
+
+    computed: tuple[ColumnStatistics, ...]
+    fields: frozenset[int]
+    entries: tuple[StatisticsEntry, ...]
+    damaged: tuple[StatisticsEntry, ...]
+    removals: tuple[int, ...]
+
+    @property
+    def basis(self) -> object:
+        """What is equal for two attempts if the file of one serves the other."""
+        paths = tuple(entry.statistics_path for entry in (*self.entries, *self.damaged))
+        return self.fields, paths, self.removals
