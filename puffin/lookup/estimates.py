@@ -9,33 +9,26 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
-import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from puffin.errors import PuffinError, UsageError
+from puffin.errors import UsageError
 from puffin.estimates.column_rows import ColumnFacts, ColumnRows
-from puffin.estimates.counted import Counted
 from puffin.estimates.filters import Methods, Part, TableRows, by_column, rows_of_filter
 from puffin.estimates.groups import groups_of
 from puffin.estimates.interval import NOTHING, Interval
 from puffin.estimates.partitions import Partitions
 from puffin.estimates.tuple_rows import TupleRows
 from puffin.estimates.unlike_hashes import UnlikeRows
-from puffin.estimates.value_set import compared
 from puffin.estimates.zeros import zeros_of
 from puffin.load import load_table
+from puffin.lookup.column_facts import facts_of_column, facts_of_nothing, facts_of_tuples
 from puffin.lookup.table_rows import RowsChanged, counted_rows, known_rows, rows_of_files
 from puffin.planning.plan import filter_parser
 from puffin.sketches.row_counts import RowCounts
-from puffin.statistics.ancestry import KnownSketch, known_sketches
-from puffin.statistics.answer import Freshness
+from puffin.statistics.ancestry import known_sketches
 from puffin.statistics.joint import FoundJoint, joint_of
-from puffin.statistics.kinds import DISTRIBUTION, ROW_COUNTS
-from puffin.statistics.kinds.kind import Kind, T
-from puffin.statistics.resolve import answer_columns
-from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.tables.arguments import NameOrPath, check_list
 from puffin.tables.base import Column, SnapshotSelector
 from puffin.tables.expression import Constant, Expression
@@ -240,21 +233,7 @@ class Estimator:
         found = self.joint(columns)
         if found is None:
             return None
-        changed, is_same = found.known.freshness, found.known.age == 0
-        distribution = found.distribution.with_exact(found.counts)
-        facts = ColumnFacts(
-            type="struct",
-            rows=distribution.rows,
-            now=self.table.rows,
-            added=0 if is_same else changed.records_added,
-            removed=0 if is_same else _most_removed(changed, distribution.rows, self.table.rows),
-            nulls=0,
-            nans=0,
-            ndv=None,
-            distribution=distribution,
-            counts=found.counts,
-        )
-        counted = Counted.of(distribution, found.counts, 0)
+        facts, counted = facts_of_tuples(found, self.table.rows)
         floats = [self.column(column.field_id) for column in columns if zeros_of(column.type) is not None]
         unlike = [UnlikeRows.among(each, facts) for each in floats]
         return TupleRows(ColumnRows(facts), counted, [column.type for column in columns], unlike)
@@ -268,6 +247,13 @@ class Estimator:
                 if found is None:
                     found = self._columns[field_id] = ColumnRows(self._facts(field_id))
         return found
+
+    def _facts(self, field_id: int) -> ColumnFacts:
+        column, now = self.opened.state.columns_by_id.get(field_id), self.table.rows
+        if column is None or self.opened.is_empty:
+            return facts_of_nothing("binary" if column is None else column.type, now)
+        facts, self._counts[field_id] = facts_of_column(self.opened, column, now)
+        return facts
 
     def ndv(self, field_id: int) -> float:
         """The distinct values of a column when its statistics were made; 0 if unknown."""
@@ -321,71 +307,3 @@ class Estimator:
         if self._parser is None:
             self._parser = filter_parser(self.opened, with_partitions=False)
         return self._parser(where)
-
-    def _facts(self, field_id: int) -> ColumnFacts:
-        opened, now = self.opened, self.table.rows
-        every = int(now.upper)
-        column = opened.state.columns_by_id.get(field_id)
-        if opened.is_empty or column is None:
-            return ColumnFacts(
-                type="binary" if column is None else column.type,
-                rows=every,
-                now=now,
-                added=None,
-                removed=None,
-                nulls=None,
-                nans=None,
-                ndv=None,
-            )
-        stored = StoredBlobs(opened, [column.field_id])
-        nearest = known_sketches(opened, [column.field_id])[column.field_id]
-        (answer,) = answer_columns({column.field_id: nearest}, [column], lambda: stored)
-        summary = answer.summary or _UNKNOWN
-        usable = [each for each in nearest if each.misfit is None]
-        of = next((each for each in usable if each.blob.snapshot_id == answer.stats_snapshot_id), None)
-        distinct = answer.distinct
-        ndv = None if distinct is None else Interval(distinct.ndv, distinct.lower, distinct.upper)
-        rows = every if summary.row_count is None else summary.row_count
-        added, removed = answer.freshness.records_added, _most_removed(answer.freshness, summary.row_count, now)
-        if of is not None and of.age == 0:
-            added = removed = 0
-        if summary.row_count is None and not now.is_exact:
-            added = removed = None
-        distribution = counts = None
-        if of is not None:
-            distribution, counts = _read(stored, of, DISTRIBUTION), _read(stored, of, ROW_COUNTS)
-            self._counts[field_id] = counts
-            distribution = None if distribution is None or counts is None else distribution.with_exact(counts)
-        type_ = column.type if of is None or of.type is None else of.type
-        # Files may give other values for the column by now, and then other bounds too.
-        least, greatest = (None, None) if of is None else (summary.min, summary.max)
-        return ColumnFacts(
-            type=type_,
-            rows=rows,
-            now=now,
-            added=added,
-            removed=removed,
-            nulls=summary.null_count,
-            nans=0 if type_ not in ("float", "double") else summary.nan_count,
-            ndv=ndv,
-            lower=compared(type_, least),
-            upper=compared(type_, greatest),
-            distribution=distribution,
-            counts=None if distribution is None else counts,
-        )
-
-
-def _most_removed(since: Freshness, rows: int | None, now: Interval) -> int | None:
-    """The rows that went, at most, since so many were counted; None if unknown."""
-    if since.most_deleted is None or since.records_added is None or rows is None:
-        return since.most_deleted
-    # Of deletion vectors that were written again, all positions are new ones; the rows that are left tell more.
-    return max(0, min(since.most_deleted, rows + since.records_added - math.floor(now.lower)))
-
-
-def _read(stored: StoredBlobs, known: KnownSketch, kind: Kind[T]) -> T | None:
-    try:
-        return stored.read(known, kind)
-    except PuffinError as exc:
-        _log.warning("%s: %s is left out: %s", known.entry.statistics_path, kind.title, exc)
-        return None

@@ -1,0 +1,114 @@
+"""
+What statistics say of the rows of a column, or of the tuples of several, for estimates.
+
+Statistics may be older than the snapshot that is asked for. Facts then tell how many rows came and went since.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+
+from puffin.errors import PuffinError
+from puffin.estimates.column_rows import ColumnFacts
+from puffin.estimates.counted import Counted
+from puffin.estimates.interval import Interval
+from puffin.estimates.value_set import compared
+from puffin.sketches.row_counts import RowCounts
+from puffin.statistics.ancestry import KnownSketch, known_sketches
+from puffin.statistics.answer import Freshness
+from puffin.statistics.joint import FoundJoint
+from puffin.statistics.kinds import DISTRIBUTION, ROW_COUNTS
+from puffin.statistics.kinds.kind import Kind, T
+from puffin.statistics.resolve import answer_columns
+from puffin.statistics.stored_blobs import StoredBlobs
+from puffin.tables.base import Column
+from puffin.tables.snapshot import TableSnapshot
+from puffin.values.column_summary import ColumnSummary
+
+_UNKNOWN = ColumnSummary(None, None, None, None, None, None)
+
+_log = logging.getLogger(__name__)
+
+
+def facts_of_nothing(type_: str, now: Interval) -> ColumnFacts:
+    """What is known of a column of ``now`` rows without statistics."""
+    return ColumnFacts(
+        type=type_, rows=int(now.upper), now=now, added=None, removed=None, nulls=None, nans=None, ndv=None
+    )
+
+
+def facts_of_column(opened: TableSnapshot, column: Column, now: Interval) -> tuple[ColumnFacts, RowCounts | None]:
+    """
+    What the nearest statistics of a column say, and its row counts, if there are any that can be read.
+
+    ``now`` is the number of rows of the snapshot. Raises what `known_sketches` raises.
+    """
+    stored = StoredBlobs(opened, [column.field_id])
+    nearest = known_sketches(opened, [column.field_id])[column.field_id]
+    (answer,) = answer_columns({column.field_id: nearest}, [column], lambda: stored)
+    usable = [each for each in nearest if each.misfit is None]
+    of = next((each for each in usable if each.blob.snapshot_id == answer.stats_snapshot_id), None)
+    summary, distinct = answer.summary or _UNKNOWN, answer.distinct
+    added, removed = answer.freshness.records_added, _most_removed(answer.freshness, summary.row_count, now)
+    if of is not None and of.age == 0:
+        added = removed = 0
+    if summary.row_count is None and not now.is_exact:
+        added = removed = None
+    distribution = counts = None
+    if of is not None:
+        distribution, counts = _read(stored, of, DISTRIBUTION), _read(stored, of, ROW_COUNTS)
+        distribution = None if distribution is None or counts is None else distribution.with_exact(counts)
+    type_ = column.type if of is None or of.type is None else of.type
+    # Files may give other values for the column by now, and then other bounds too.
+    least, greatest = (None, None) if of is None else (summary.min, summary.max)
+    facts = ColumnFacts(
+        type=type_,
+        rows=int(now.upper) if summary.row_count is None else summary.row_count,
+        now=now,
+        added=added,
+        removed=removed,
+        nulls=summary.null_count,
+        nans=0 if type_ not in ("float", "double") else summary.nan_count,
+        ndv=None if distinct is None else Interval(distinct.ndv, distinct.lower, distinct.upper),
+        lower=compared(type_, least),
+        upper=compared(type_, greatest),
+        distribution=distribution,
+        counts=None if distribution is None else counts,
+    )
+    return facts, counts
+
+
+def facts_of_tuples(found: FoundJoint, now: Interval) -> tuple[ColumnFacts, Counted]:
+    """What a joint sketch says of the tuples of its columns, none of which is null, and how their rows are counted."""
+    changed, is_same = found.known.freshness, found.known.age == 0
+    distribution = found.distribution.with_exact(found.counts)
+    facts = ColumnFacts(
+        type="struct",
+        rows=distribution.rows,
+        now=now,
+        added=0 if is_same else changed.records_added,
+        removed=0 if is_same else _most_removed(changed, distribution.rows, now),
+        nulls=0,
+        nans=0,
+        ndv=None,
+        distribution=distribution,
+        counts=found.counts,
+    )
+    return facts, Counted.of(distribution, found.counts, 0)
+
+
+def _most_removed(since: Freshness, rows: int | None, now: Interval) -> int | None:
+    """The rows that went, at most, since so many were counted; None if unknown."""
+    if since.most_deleted is None or since.records_added is None or rows is None:
+        return since.most_deleted
+    # Of deletion vectors that were written again, all positions are new ones; the rows that are left tell more.
+    return max(0, min(since.most_deleted, rows + since.records_added - math.floor(now.lower)))
+
+
+def _read(stored: StoredBlobs, known: KnownSketch, kind: Kind[T]) -> T | None:
+    try:
+        return stored.read(known, kind)
+    except PuffinError as exc:
+        _log.warning("%s: %s is left out: %s", known.entry.statistics_path, kind.title, exc)
+        return None
