@@ -21,6 +21,8 @@ _U = np.uint64
 _P1, _P2, _P3 = _U(0x9E3779B185EBCA87), _U(0xC2B2AE3D27D4EB4F), _U(0x165667B19E3779F9)
 _P4, _P5 = _U(0x85EBCA77C2B2AE63), _U(0x27D4EB2F165667C5)
 _LOW_HALF = _U(0xFFFFFFFF)
+_MASKS = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)  # of the first bytes of a word
+_AT_ONCE = 512  # strings
 _START_1, _START_2, _START_3, _START_4 = _U(0x60EA27EEADC0B5D6), _P2, _U(0), _U(0x61C8864E7A143579)
 
 
@@ -42,6 +44,23 @@ def _absorb(state: np.uint64, word: np.uint64) -> np.uint64:
 @inlined
 def _absorb_half(state: np.uint64, half: np.uint64) -> np.uint64:
     return _rotate(state ^ (half * _P1), 23) * _P2 + _P3
+
+
+@inlined
+def _absorb_byte(state: np.uint64, byte: np.uint64) -> np.uint64:
+    return _rotate(state ^ ((byte & _U(0xFF)) * _P5), 11) * _P1
+
+
+@inlined
+def _absorb_tail(state: np.uint64, tail: np.uint64, left: np.uint64) -> np.uint64:
+    """The bytes that are left, at most seven; a branch for each would often be mispredicted."""
+    has_half = left >= _U(4)
+    state = _absorb_half(state, tail & _LOW_HALF) if has_half else state
+    tail = tail >> _U(32) if has_half else tail
+    left &= _U(3)
+    state = _absorb_byte(state, tail) if left > _U(0) else state
+    state = _absorb_byte(state, tail >> _U(8)) if left > _U(1) else state
+    return _absorb_byte(state, tail >> _U(16)) if left > _U(2) else state
 
 
 @inlined
@@ -85,33 +104,36 @@ def hash_strings(
     ``words_at`` has the little-endian word at each byte of ``data`` that has seven more after it.
     """
     hashes = np.empty(len(offsets) - 1, np.uint64)
-    for i in range(len(hashes)):
-        at, end = offsets[i], offsets[i + 1]
-        length = end - at
-        state = _P5
-        if length >= 32:
-            v1, v2, v3, v4 = _START_1, _START_2, _START_3, _START_4
-            while at + 32 <= end:
-                v1, v2 = _round(v1, words_at[at]), _round(v2, words_at[at + 8])
-                v3, v4 = _round(v3, words_at[at + 16]), _round(v4, words_at[at + 24])
-                at += 32
-            state = _rotate(v1, 1) + _rotate(v2, 7) + _rotate(v3, 12) + _rotate(v4, 18)
-            state = (state ^ _round(_U(0), v1)) * _P1 + _P4
-            state = (state ^ _round(_U(0), v2)) * _P1 + _P4
-            state = (state ^ _round(_U(0), v3)) * _P1 + _P4
-            state = (state ^ _round(_U(0), v4)) * _P1 + _P4
-        state += _U(length)
-        while at + 8 <= end:
-            state = _absorb(state, words_at[at])
-            at += 8
-        if at + 4 <= end:
-            half = _U(0)
-            for j in range(4):
-                half |= _U(data[at + j]) << _U(8 * j)
-            state = _absorb_half(state, half)
-            at += 4
-        while at < end:
-            state = _rotate(state ^ (_U(data[at]) * _P5), 11) * _P1
-            at += 1
-        hashes[i] = _avalanche(state)
+    states, tails, lefts = np.empty((3, _AT_ONCE), np.uint64)
+    for start in range(0, len(hashes), _AT_ONCE):
+        some = hashes[start : start + _AT_ONCE]
+        for k in range(len(some)):
+            at, end = offsets[start + k], offsets[start + k + 1]
+            length = end - at
+            state = _P5
+            if length >= 32:
+                v1, v2, v3, v4 = _START_1, _START_2, _START_3, _START_4
+                while at + 32 <= end:
+                    v1, v2 = _round(v1, words_at[_U(at)]), _round(v2, words_at[_U(at + 8)])
+                    v3, v4 = _round(v3, words_at[_U(at + 16)]), _round(v4, words_at[_U(at + 24)])
+                    at += 32
+                state = _rotate(v1, 1) + _rotate(v2, 7) + _rotate(v3, 12) + _rotate(v4, 18)
+                state = (state ^ _round(_U(0), v1)) * _P1 + _P4
+                state = (state ^ _round(_U(0), v2)) * _P1 + _P4
+                state = (state ^ _round(_U(0), v3)) * _P1 + _P4
+                state = (state ^ _round(_U(0), v4)) * _P1 + _P4
+            state += _U(length)
+            while at + 8 <= end:
+                state = _absorb(state, words_at[_U(at)])
+                at += 8
+            tail = _U(0)
+            if at + 8 <= len(data):
+                tail = words_at[_U(at)] & _MASKS[_U(end - at)]
+            else:
+                for j in range(end - at):
+                    tail |= _U(data[at + j]) << _U(8 * j)
+            states[_U(k)], tails[_U(k)], lefts[_U(k)] = state, tail, _U(end - at)
+        for k in range(len(some)):  # of these, the compiler makes vectors
+            at_k = _U(k)
+            some[at_k] = _avalanche(_absorb_tail(states[at_k], tails[at_k], lefts[at_k]))
     return hashes
