@@ -174,7 +174,11 @@ def _columns(asked: JoinQuestion, estimator: Estimator) -> tuple[Column, ...]:
         for each in asked.question.columns or ()
         for name in ([each] if "+" not in each or state.has_column(each) else each.split("+"))
     ]
-    return state.select_columns(names)
+    columns = state.select_columns(names)
+    if len(columns) != len(names):  # without the second one, the pairs after it would be other pairs
+        found = "+".join(names)
+        raise UsageError(f"{estimator.opened.name}: expected each column once on a side of a join, found {found}")
+    return columns
 
 
 class _Unfiltered(NamedTuple):

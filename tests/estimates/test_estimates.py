@@ -335,3 +335,9 @@ def test_wrong_filters_and_columns_are_one_error(table):
         table.estimate("a <")
     with pytest.raises(UsageError, match="as many columns on both sides"):
         table.lookup.estimate_join(str(table.path), "a+b", str(table.path), "a")
+
+
+def test_join_refuses_a_column_that_stands_twice_on_a_side(table):
+    """Without the second one, ``a+a+b`` with ``a+b+b`` would be the join of other pairs."""
+    with pytest.raises(UsageError, match=r"expected each column once on a side of a join, found a\+a\+b$"):
+        table.lookup.estimate_join(str(table.path), "a+a+b", str(table.path), "a+b+b")
