@@ -20,11 +20,16 @@ _IN_A_LIST = re.compile(r"Could not find accessor for field with id: \d+")
 
 
 def error_about(where: str, exc: Exception, schema: Mapping[str, Any]) -> PuffinError:
-    """The error to raise for one that parsing this filter, or binding it to this schema, has raised."""
+    """
+    The error to raise for one that parsing this filter, or binding it to this schema, has raised.
+
+    Raises SetupError if it comes from pyiceberg's configuration.
+    """
     if isinstance(exc, ModuleNotFoundError) and exc.name is not None and exc.name.partition(".")[0] == "pyiceberg":
         return MissingDependencyError("pyiceberg", "iceberg")
-    from puffin.iceberg.sdk import one_line
+    from puffin.iceberg.sdk import check_configuration, one_line
 
+    check_configuration()
     said = one_line(exc)
     if (unknown := _UNKNOWN_FIELD.fullmatch(said)) is not None:
         types = {field.name: field.type for field in fields_of(schema)}

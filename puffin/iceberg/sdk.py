@@ -9,6 +9,7 @@ a file system, and parse a row filter and project it onto partitions.
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
@@ -48,9 +49,9 @@ def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
 
     Raises SetupError if it does not exist or its properties are invalid.
     """
-    from pyiceberg.catalog import load_catalog
-
     try:
+        from pyiceberg.catalog import load_catalog
+
         objection = _objection(name, _configured(name, properties))
         if objection is None:
             catalog = load_catalog(name, **properties)
@@ -58,8 +59,30 @@ def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
                 bound_waits(cast("Any", catalog)._client)
             return catalog
     except Exception as exc:  # every catalog library has its own errors
+        check_configuration()
         raise SetupError(f"catalog {name!r} cannot be used: {one_line(exc)}") from exc
     raise SetupError(objection)
+
+
+@functools.cache
+def check_configuration() -> None:
+    """
+    Raise SetupError if pyiceberg's configuration cannot be read.
+
+    pyiceberg reads it while its modules are imported, those for filters too. So an error from there may be one of the
+    configuration, and says neither that nor where.
+    """
+    from pyiceberg.utils.config import Config
+
+    try:
+        Config()
+    except Exception as exc:  # of the file, of YAML, or of environment variables that do not fit the file
+        mark = getattr(exc, "problem_mark", None)
+        line = "" if mark is None else f"line {mark.line + 1}: "
+        raise SetupError(
+            "pyiceberg's configuration (.pyiceberg.yaml, variables PYICEBERG_...) cannot be read: "
+            f"{line}{getattr(exc, 'problem', None) or one_line(exc)}"
+        ) from exc
 
 
 def _objection(name: str, found: Mapping[str, Any]) -> str | None:

@@ -1,6 +1,10 @@
 """``puffin index`` and ``puffin plan``: documents, lines for people, exit codes."""
 
 import importlib
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -187,3 +191,19 @@ def test_index_goes_on_after_a_table_that_fails(puffin: Command, table: Path, tm
     missing, indexed = run.document["tables"]
     assert "no such file" in missing["error"]
     assert indexed["files-indexed"] == FILES
+
+
+@pytest.mark.parametrize(
+    "arguments", [("plan", "{table}", "--where", "k = 1"), ("ndv", "n.t", "--catalog", "c")], ids=["filter", "catalog"]
+)
+def test_configuration_that_pyiceberg_cannot_read_is_named(
+    table: Path, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    """A process of its own, because pyiceberg reads it once, while its modules are imported."""
+    (tmp_path / ".pyiceberg.yaml").write_text("catalog:\n  c: {uri: x}\n")
+    command = [sys.executable, "-m", "puffin", *(argument.format(table=table) for argument in arguments)]
+    environment = {**os.environ, "PYICEBERG_HOME": str(tmp_path)}
+    run = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (run.returncode, run.stdout) == (1, "")
+    said = r"puffin: pyiceberg's configuration \(\.pyiceberg\.yaml, .*\) cannot be read: line 2: .* flow mapping .*\n"
+    assert re.fullmatch(said, run.stderr)
