@@ -104,8 +104,8 @@ def tables_at(place: Place, tables: Tables | None = None) -> Iterator[FoundTable
     Find the wanted tables of a place, one by one; ``tables`` are those of its catalog, if it is open already.
 
     What cannot be listed may hold wanted tables, whatever its name; only a directory that is excluded itself cannot.
-    Raises UsageError, SetupError or StorageError if the catalog or a root cannot be used, and NotFoundError if there is
-    no such root.
+    Raises UsageError, SetupError or StorageError if the catalog or a root cannot be used, and NotFoundError if a
+    root is not a directory.
     """
     for each in _all_at(place, tables):
         dotted = each.place == place.catalog
@@ -122,8 +122,8 @@ def _all_at(place: Place, tables: Tables | None) -> Iterator[FoundTable]:
     for root in dict.fromkeys(place.roots):
         below = located.tables_below(root, place.directories)
         found = [FoundTable(each.name, root, each.load, each.error) for each in below]
-        if not found and not store_for(root).exists(root):
-            raise NotFoundError(f"{root}: no such directory")
+        if not found:
+            _check_directory(root)
         yield from found
     if place.catalog is None:
         return
@@ -140,6 +140,14 @@ def _all_at(place: Place, tables: Tables | None) -> Iterator[FoundTable]:
             yield dataclasses.replace(_found(tables, namespace, place.catalog), error=exc)
         else:
             yield from (_found(tables, name, place.catalog) for name in names)
+
+
+def _check_directory(root: str) -> None:
+    store = store_for(root)
+    if store.find(root) is not None:
+        raise NotFoundError(f"{root}: expected a directory, found a file")
+    if not store.exists(root):
+        raise NotFoundError(f"{root}: no such directory")
 
 
 def _found(tables: Tables, name: str, place: str) -> FoundTable:

@@ -159,5 +159,8 @@ def test_wrong_usage_is_refused(puffin: Callable[..., Any], options: tuple[str, 
 def test_root_that_does_not_exist_is_an_error(puffin: Callable[..., Any], tmp_path: Path) -> None:
     run = puffin("status", "--root", tmp_path / "absent")
     assert (run.code, run.stderr) == (1, f"puffin: {tmp_path}/absent: no such directory\n")
+    (tmp_path / "file").touch()
+    run = puffin("status", "--root", tmp_path / "file")
+    assert (run.code, run.stderr) == (1, f"puffin: {tmp_path}/file: expected a directory, found a file\n")
     assert puffin("status", "--root", tmp_path).text == "no tables\n"
     assert puffin("status", "--root", tmp_path, "--json").document == {"tables": []}
