@@ -267,6 +267,10 @@ class Lookup:
         Args:
             columns: Questions about one column each, or pairs of a table and a column of its current snapshot.
         """
+        check_list(columns, "pairs of a table and a column")
+        columns = list(columns)
+        for each in columns:
+            check_list(each, "a table and a column")
         wanted = [each if isinstance(each, Question) else Question(os.fspath(each[0]), (each[1],)) for each in columns]
 
         def estimate() -> UnionEstimate:

@@ -275,8 +275,10 @@ def test_table_may_be_named_by_a_path_object(lookup, directory, entry_of, tmp_pa
         lambda table: puffin.estimate(table, "a = 1", "b"),
         lambda table: puffin.ndv(table, partitions="b"),
         lambda table: Lookup().ndv(table, partitions="b"),
+        lambda _: Lookup().union_ndv(("b", "a")),
+        lambda _: Lookup().union_ndv("b"),
     ],
-    ids=["group-by", "partitions", "cached"],
+    ids=["group-by", "partitions", "cached", "pair", "pairs"],
 )
 def test_text_is_no_list(directory, entry_of, ask):
     with pytest.raises(UsageError, match=r"expected a list of .*, found the text 'b'"):
