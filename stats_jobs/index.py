@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from puffin.errors import CorruptMetadataError, UsageError
+from puffin.errors import CorruptMetadataError, UnsupportedTypeError, UsageError
 from puffin.index.coverage import indexed_columns
 from puffin.index.manifest import IndexManifest
 from puffin.index.sizes import DEFAULT_FPP, check_fpp
@@ -267,7 +267,10 @@ def _rates(state: TableState, manifest: IndexManifest, options: IndexOptions) ->
     known = indexed_columns(state, manifest)
     added = () if options.columns is None else state.select_columns(options.columns)
     for column in added:
-        check_indexable(column.type)
+        try:
+            check_indexable(column.type)
+        except UnsupportedTypeError as exc:
+            raise UnsupportedTypeError(f"{state.location}: column {column.name!r}: {exc}") from exc
     dropped = set(state.select_columns(options.drop))
     columns = dict.fromkeys((*known, *added))
     return {
