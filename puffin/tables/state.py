@@ -202,7 +202,8 @@ class TableState:
         try:
             return self._columns_by_name[name]
         except KeyError:
-            hint = did_you_mean(name, self._columns_by_name)
+            within = (known for known in self._columns_by_name if known.startswith(f"{name}."))  # name is a struct
+            hint = did_you_mean(next(within, name), self._columns_by_name)
             raise ColumnNotFound(
                 f"{self.location}: no primitive column {name!r} outside lists and maps{hint}"
             ) from None

@@ -61,6 +61,7 @@ def test_unknown_column_is_not_found(state, name):
         (" id", "id"),
         ("ST.deep.z", "st.deep.z"),
         ("st.dep.z", "st.deep.z"),
+        ("st.deep", "st.deep.z"),
         ("zzz", None),
         ("i" * 70, None),
     ],
