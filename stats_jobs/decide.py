@@ -139,7 +139,7 @@ def _are_whole(target: Target, entry: StatisticsEntry) -> bool:
     if noted and blobs.has_lost_file(entry):
         return False
     must_be_complete = target.options.mode != INCREMENTAL
-    if must_be_complete and noted and (blobs.has_lost_state(entry) or any(map(blobs.misses, noted.values()))):
+    if must_be_complete and any(blobs.has_lost_state(known) or blobs.misses(known) for known in noted.values()):
         return False
     plans = plan_columns(target.earlier, [column for column in target.columns if column.field_id not in noted])
     return all(plan.basis == CARRIED and plan.base_id == entry.snapshot_id for plan in plans)

@@ -93,7 +93,7 @@ class Bases:
             return None  # its statistics file holds the state and was read
         if self._blobs.has_lost_file(known.entry):
             return "the earlier statistics file is gone, or is not the one that was written"
-        lost = self._blobs.has_lost_state(known.entry) or self._blobs.misses(known)
+        lost = self._blobs.has_lost_state(known) or self._blobs.misses(known)
         return "the private state beside the earlier sketch is gone" if lost else None
 
     def had_ours(self, column: Column) -> bool:

@@ -19,7 +19,7 @@ from puffin.statistics.blob_properties import SketchProperties
 from puffin.statistics.deltas import WITH_DELTAS, added_up, takes_delta
 from puffin.statistics.kinds import private_kinds
 from puffin.statistics.kinds.kind import Home, Kind, T
-from puffin.statistics.private_state.manifest import BlobKey, Part, StoredKey
+from puffin.statistics.private_state.manifest import BlobKey, StoredKey
 from puffin.statistics.private_state.places import part_uri
 from puffin.statistics.private_state.reading import read_private_state
 from puffin.statistics.private_state.writing import KeptBlob, OmittedBlob
@@ -49,7 +49,7 @@ class StoredBlobs:
         self._files: dict[tuple[str, str], _Content | PuffinError] = {}
         self._states: dict[str, _State | None] = {}
         self._lost_files: dict[str, bool] = {}
-        self._lost: dict[str, bool] = {}
+        self._parts: dict[str, bool] = {}
         self._grow: dict[tuple[str, int], bool] = {}
         self._types: dict[str, Collection[str]] = {}
 
@@ -112,16 +112,24 @@ class StoredBlobs:
             self._lost_files[path] = not self._is_there(path, entry.file_size_in_bytes)
         return self._lost_files[path]
 
-    def has_lost_state(self, entry: StatisticsEntry) -> bool:
-        """Whether the manifest of an entry's file or one of its parts is missing or wrong; may raise StorageError."""
-        path = entry.statistics_path
-        if path not in self._lost:
-            state = self._state(entry)
-            kept = [blob for blob in (state or {}).values() if isinstance(blob, KeptBlob)]
-            # Many blobs are in one part.
-            parts = {layer.part: blob.directory for blob in kept for layer in blob.stored.layers}
-            self._lost[path] = state is None or not all(itertools.starmap(self._has_part, parts.items()))
-        return self._lost[path]
+    def has_lost_state(self, known: KnownSketch) -> bool:
+        """
+        Whether the manifest of a sketch's file, or a part with a blob beside the sketch, is missing or wrong.
+
+        What is lost beside others does not count: a run that does not ask for their columns does not bring it back.
+        May raise StorageError.
+        """
+        state = self._state(known.entry)
+        if state is None:
+            return True
+        found = (state.get(_key_of(known.blob, kind.name)) for kind in private_kinds())
+        parts = {
+            part_uri(blob.directory, layer.part.id): layer.part.file_size
+            for blob in found
+            if isinstance(blob, KeptBlob)
+            for layer in blob.stored.layers
+        }
+        return not all(itertools.starmap(self._has_part, parts.items()))
 
     def misses(self, known: KnownSketch) -> bool:
         """
@@ -145,8 +153,10 @@ class StoredBlobs:
             self._grow[key] = takes_delta(kept, rows)
         return self._grow[key]
 
-    def _has_part(self, part: Part, directory: str) -> bool:
-        return self._is_there(part_uri(directory, part.id), part.file_size)
+    def _has_part(self, uri: str, size: int) -> bool:
+        if uri not in self._parts:  # many blobs are in one part
+            self._parts[uri] = self._is_there(uri, size)
+        return self._parts[uri]
 
     def _is_there(self, uri: str, size: int) -> bool:
         found = self._opened.store_for(uri).find(uri)

@@ -129,6 +129,17 @@ def test_runs_that_cannot_rebuild_lost_state_do_not_forget_it(table):
     assert {c.basis for c in table.check().columns} == {"changed-files"}
 
 
+def test_lost_state_of_other_columns_makes_no_run_read_again(table):
+    table.append(numbers(100))
+    table.analyze(columns=("k",))
+    manifest = json.loads((table.private / Path(table.entry.statistics_path).name).read_text())
+    (lost,) = [part["id"] for part in manifest["parts"] if all(blob["fields"] == [2] for blob in part["blobs"])]
+    (table.private / "parts" / lost / "version-hint.text").unlink()
+    assert table.analyze(columns=("k",)).current
+    assert bases(table.check()) == {"k": (101, "carried"), "n": (3, "full")}
+    assert table.check().current
+
+
 def test_unwanted_row_counts_are_not_reported_as_lost(shared):
     table = shared("t", numbers(*range(50)))
     table.analyze(row_counts=False)

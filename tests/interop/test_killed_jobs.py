@@ -41,6 +41,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from puffin.clean import Cleaning, clean
 from puffin.inspection import verify
 from puffin.load import load_table
+from puffin.statistics.ancestry import known_sketches
 from puffin.statistics.private_state.manifest import decode
 from puffin.statistics.stored_blobs import StoredBlobs
 from stats_jobs import Options, analyze
@@ -95,8 +96,11 @@ class Victim:
 
     def check_private_state(self, entry: Any) -> None:
         """Check that all private state of an entry exists: it is written before the entry is committed."""
-        table = self.open()
-        assert not StoredBlobs(table.open(), ()).has_lost_state(entry)
+        opened = self.open().open()
+        blobs, sketches = StoredBlobs(opened, ()), known_sketches(opened, opened.state.field_ids)
+        beside = [known for of in sketches.values() for known in of if known.entry == entry]
+        assert beside
+        assert not any(map(blobs.has_lost_state, beside))
 
     def check_private_files(self) -> None:
         """Check that each named statistics file has a manifest, and that every part is referenced."""
