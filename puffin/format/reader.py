@@ -43,7 +43,7 @@ DEFAULT_LIMITS = Limits()
 
 class PuffinReader:
     """
-    A reader of one Puffin file. It reads on demand, and the footer only once.
+    A reader of one Puffin file, which threads may share. It reads on demand, and the footer only once.
 
     Args:
         source: Bytes, a seekable binary file object, or any ``RangeSource``. The reader never closes it.

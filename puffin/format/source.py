@@ -8,6 +8,7 @@ them.
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Iterable
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -85,19 +86,22 @@ class _BytesSource:
 class _OpenFile:
     def __init__(self, file: SeekableFile) -> None:
         self._file = file
+        self._lock = threading.Lock()  # threads share the position, and would read each other's bytes
 
     def size(self) -> int:
         try:
-            return self._file.seek(0, io.SEEK_END)
+            with self._lock:
+                return self._file.seek(0, io.SEEK_END)
         except OSError as exc:
             raise StorageError(f"seeking to the end of the file failed: {exc}") from exc
 
     def read_at(self, offset: int, length: int) -> bytes:
         try:
-            self._file.seek(offset)
-            content = self._file.read(length)
-            while len(content) < length and (more := self._file.read(length - len(content))):
-                content += more
+            with self._lock:
+                self._file.seek(offset)
+                content = self._file.read(length)
+                while len(content) < length and (more := self._file.read(length - len(content))):
+                    content += more
         except OSError as exc:
             raise StorageError(f"reading {length} bytes at offset {offset} failed: {exc}") from exc
         return content

@@ -2,6 +2,8 @@
 
 import io
 import runpy
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -177,6 +179,18 @@ def test_short_raw_reads_are_continued():
             return super().read(min(size or 0, 7))
 
     assert PuffinReader(Dribble(LONG)).read_all() == [bytes(TAIL_READ_SIZE), b"second"]
+
+
+def test_threads_may_share_a_reader_of_an_open_file():
+    class Slow(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            time.sleep(0.001)  # lets another thread seek
+            return super().read(size)
+
+    payloads = [bytes([number]) * 10 for number in range(20)]
+    reader = PuffinReader(Slow(written(*payloads, bytes(TAIL_READ_SIZE))))
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(reader.read, reader.file_metadata.blobs[:20])) == payloads
 
 
 def test_file_objects_with_their_own_read_at_are_files():
