@@ -4,6 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from puffin.errors import CorruptDataFileError
 from puffin.sketches.theta_sketch import ThetaSketch
 
 WORDS = pa.array([f"word {i % 50}" for i in range(5000)])
@@ -97,3 +98,24 @@ def test_piece_of_a_file_reads_the_dictionaries_of_its_row_groups(table, pieces)
     answer = table.read("low", target_bytes=path.stat().st_size // pieces)
     assert answer.sketches["low"] == of(WORDS)
     assert answer.rows == 5000
+
+
+@pytest.mark.parametrize(
+    ("stored", "damaged", "message"),
+    [
+        (b"\x15\x04\x25\x02\x18\x01a", b"\x15\x0a\x25\x02\x18\x01a", "column a: expected a chunk of physical type 5, "),
+        (b"\x15\x04\x25\x02\x18\x01a", b"\x15\x04\x25\x00\x18\x01a", "column a: expected a histogram of levels of "),
+        (b"\x15\x0e\x15\x08\x15\x02\x18\x01f", b"\x15\x0e\x15\x18\x15\x02\x18\x01f", "Unexpected end of stream"),
+    ],
+    ids=["type", "repetition", "length"],
+)
+def test_schema_that_contradicts_its_chunks_is_corrupt_and_ends_no_process(make_table, stored, damaged, message):
+    table = make_table([(1, "a", "long"), (2, "f", "fixed[4]")])
+    rows = pa.table({"a": pa.array([1, None]), "f": pa.array([b"abcd", None], pa.binary(4))})
+    path = table.write("1.parquet", rows, {"a": 1, "f": 2}, store_schema=False, use_dictionary=False)
+    content = path.read_bytes()
+    assert content.count(stored) == 1
+    path.write_bytes(content.replace(stored, damaged))
+    table.snapshot(table.data(path))
+    with pytest.raises(CorruptDataFileError, match=rf"1\.parquet: .*{message}"):
+        table.read(is_sound=False)

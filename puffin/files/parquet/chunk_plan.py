@@ -163,6 +163,13 @@ class ChunkPlanner:
                 plans[path] = ChunkPlan(route, chunk, arrow_type, pays_as_dictionary, is_collected)
         return plans
 
+    def chunk(self, row_group: int, leaf: int) -> ColumnChunk | None:
+        """The chunk of a leaf by its place; None if the footer or the chunk is invalid, or as in `RowGroup`."""
+        try:
+            return self.row_groups[row_group][leaf] if row_group < len(self.row_groups) else None
+        except CorruptDataFileError:
+            return None
+
     def _leaf_type(self, path: Path) -> pa.DataType | None:
         # Files may have very many row groups, with the same leaves.
         if path not in self._types:

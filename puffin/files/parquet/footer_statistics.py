@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types as arrow_types
 
+from puffin.files.parquet.contradictions import has_sound_statistics
 from puffin.files.parquet.parquet_footer import BYTE_ARRAY, DELTA_BYTE_ARRAY, ColumnChunk
 from puffin.values.column_chunk import ChunkStatistics, Stored
 
@@ -30,7 +31,7 @@ def chunk_statistics(
         arrow_type = arrow_type.value_type
     null_count = bounds = string_bytes = None
     try:
-        statistics = metadata.statistics
+        statistics = metadata.statistics if chunk is None or has_sound_statistics(chunk) else None
         if statistics is not None:
             null_count = statistics.null_count if statistics.has_null_count else None
             bounds = _bounds(statistics, arrow_type)

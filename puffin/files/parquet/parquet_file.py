@@ -22,6 +22,7 @@ from puffin.files.file_columns import FileColumn
 from puffin.files.parquet.bloom_filters import read_bloom_filters
 from puffin.files.parquet.chunk_plan import ChunkPlan, ChunkPlanner
 from puffin.files.parquet.chunk_runs import ChunkRun, PlannedChunk, runs
+from puffin.files.parquet.contradictions import check_chunk
 from puffin.files.parquet.encryption import read_plain_footer
 from puffin.files.parquet.footer_statistics import chunk_statistics
 from puffin.files.rows import BATCH_BYTES, MAX_BATCH_ROWS, Reading, Rows, record_batch
@@ -99,9 +100,17 @@ class _Layout:
         groups, row = [], 0
         for place in range(self.footer.num_row_groups):
             group = self.footer.row_group(place)
-            groups.append(_RowGroup(place, group, row, _first_byte(group)))
+            first = self.chunk(place, group, 0) if group.num_columns else None
+            groups.append(_RowGroup(place, group, row, 0 if first is None else _first_byte(first)))
             row += group.num_rows
         return groups
+
+    def chunk(self, place: int, group: pq.RowGroupMetaData, leaf: int) -> pq.ColumnChunkMetaData:
+        """What pyarrow tells of a chunk of the row group at a place; raises as `check_chunk`."""
+        ours = self.planner.chunk(place, leaf)
+        if ours is not None:
+            check_chunk(ours)
+        return group.column(leaf)
 
     @functools.cached_property
     def leaf_paths(self) -> Sequence[str]:
@@ -193,6 +202,8 @@ class _RowGroupReader:
         place = self._layout.places.get(".".join(path))
         if plan is None or plan.arrow_type is None or place is None:
             return ChunkStatistics()
+        if plan.chunk is not None:
+            check_chunk(plan.chunk)
         found = chunk_statistics(group.column(place), plan.chunk, plan.arrow_type)
         return found if self._all_live else found.of_some_rows()
 
@@ -202,7 +213,7 @@ class _RowGroupReader:
         place, group, at, _ = row_group
         seen = self._selection.columns_seen(columns)
         paths = list(dict.fromkeys(".".join(column.names) for column in seen if column.names))
-        chunks = [group.column(leaf) for leaf in self._leaves(paths)]
+        chunks = [self._layout.chunk(place, group, leaf) for leaf in self._leaves(paths)]
         bytes_read = sum(chunk.total_compressed_size for chunk in chunks)
         uncompressed = sum(chunk.total_uncompressed_size for chunk in chunks)
         rows = min(MAX_BATCH_ROWS, max(1, BATCH_BYTES * group.num_rows // max(1, uncompressed)))
@@ -247,9 +258,6 @@ def _row_batches(
             yield record_batch([], [], min(rows, group.num_rows - start))
 
 
-def _first_byte(group: pq.RowGroupMetaData) -> int:
-    if group.num_columns == 0:
-        return 0
-    chunk = group.column(0)
+def _first_byte(chunk: pq.ColumnChunkMetaData) -> int:
     dictionary = chunk.dictionary_page_offset
     return int(chunk.data_page_offset if not dictionary else min(dictionary, chunk.data_page_offset))

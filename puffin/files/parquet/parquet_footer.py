@@ -45,12 +45,14 @@ _COLUMN_META_DATA: Shape = {
     7: None,  # total_compressed_size
     9: None,  # data_page_offset
     11: None,  # dictionary_page_offset
+    12: None,  # statistics
     13: _PAGE_ENCODING_STATS,
     14: None,  # bloom_filter_offset
     15: None,  # bloom_filter_length
     16: None,  # size_statistics
 }
-_INTEGERS, _SIZE_STATISTICS = (1, 4, 5, 6, 7, 9, 11, 14, 15), 16  # of these
+_INTEGERS, _STATISTICS, _SIZE_STATISTICS = (1, 4, 5, 6, 7, 9, 11, 14, 15), 12, 16  # of these
+_STRUCTS = {_STATISTICS: "statistics", _SIZE_STATISTICS: "size_statistics"}
 _COLUMN_CHUNK: Shape = {1: None, 3: _COLUMN_META_DATA, 8: None}  # file_path, meta_data, crypto_metadata
 _FILE_META_DATA: Shape = {2: None, 4: {1: _COLUMN_CHUNK}}  # schema, row_groups: columns
 
@@ -100,6 +102,7 @@ class ColumnChunk:
     encoding_stats: tuple[PageEncoding, ...]
     bloom_filter_offset: int | None = None
     bloom_filter_length: int | None = None
+    statistics: bytes | None = None
     size_statistics: bytes | None = None
 
     @property
@@ -199,7 +202,7 @@ def _leaves(elements: Iterable[bytes]) -> Iterator[Leaf]:
     for element in elements:
         fields, _ = read_struct(element, 0, _SCHEMA_ELEMENT)
         path: tuple[str, ...] = ()
-        repetition = definition = 0
+        own, repetition, definition = fields.get(3, REQUIRED), 0, 0
         if groups:  # the root's name and repetition do not count
             children, path, definition, repetition = groups.pop()
             if children > 1:
@@ -207,10 +210,10 @@ def _leaves(elements: Iterable[bytes]) -> Iterator[Leaf]:
             if len(path) >= MAX_LEVELS:
                 raise ValueError(f"more than {MAX_LEVELS} levels in a schema")
             path = (*path, fields[4].decode())
-            definition += fields[3] != REQUIRED
-            repetition += fields[3] == REPEATED
+            definition += own in (OPTIONAL, REPEATED)  # as Arrow, if it is neither of these nor required
+            repetition += own == REPEATED
         if 1 in fields:
-            yield Leaf(path, element, fields[3], definition, repetition)
+            yield Leaf(path, element, own, definition, repetition)
         elif fields.get(5, 0) > 0:
             groups.append((fields[5], path, definition, repetition))
 
@@ -229,8 +232,9 @@ def _chunk(column: dict[int, Any], leaf: Leaf) -> ColumnChunk | None:
     for field_id in _INTEGERS:
         if type(meta_data.get(field_id, 0)) is not int:
             raise TypeError(f"field {field_id} of a column chunk: expected an integer, found {meta_data[field_id]!r}")
-    if not isinstance(meta_data.get(_SIZE_STATISTICS, b""), bytes):
-        raise TypeError(f"expected size_statistics, found {meta_data[_SIZE_STATISTICS]!r}")
+    for field_id, name in _STRUCTS.items():
+        if not isinstance(meta_data.get(field_id, b""), bytes):
+            raise TypeError(f"expected {name}, found {meta_data[field_id]!r}")
     return ColumnChunk(
         leaf=leaf,
         physical_type=meta_data[1],
@@ -244,5 +248,6 @@ def _chunk(column: dict[int, Any], leaf: Leaf) -> ColumnChunk | None:
         encoding_stats=tuple([_page_encoding(stats[1], stats[2], stats[3]) for stats in meta_data.get(13, ())]),
         bloom_filter_offset=meta_data.get(14),
         bloom_filter_length=meta_data.get(15),
+        statistics=meta_data.get(_STATISTICS),
         size_statistics=meta_data.get(_SIZE_STATISTICS),
     )
