@@ -242,7 +242,12 @@ def _compared(before: Iterable[Work], after: Iterable[Work]) -> Difference[Work]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Done:
-    """What plans were carried out to, by field id, and the plans that were not: those in full of the same."""
+    """
+    What a reading gave, by field id.
+
+    Attributes:
+        left: Plans in full, in place of those that could not be carried out.
+    """
 
     columns: Mapping[int, Computed] = dataclasses.field(default_factory=dict)
     partitions: Mapping[int, Values] = dataclasses.field(default_factory=dict)

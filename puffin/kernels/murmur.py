@@ -143,7 +143,7 @@ def hash_strings(
             h1s[found], h2s[found], lengths[found], lows[found], highs[found] = h1, h2, _U(length), low, high
             found += _U(length != 0)
         of_some = hashes[done : done + np.int64(found)]
-        for k in range(len(of_some)):  # of these, the compiler makes vectors
+        for k in range(len(of_some)):  # the compiler makes vectors of this loop
             at_k = _U(k)
             h1, h2 = h1s[at_k] ^ _mix_low(lows[at_k]), h2s[at_k] ^ _mix_high(highs[at_k])
             of_some[at_k] = _finish(h1, h2, lengths[at_k])

@@ -133,7 +133,7 @@ def hash_strings(
                 for j in range(end - at):
                     tail |= _U(data[at + j]) << _U(8 * j)
             states[_U(k)], tails[_U(k)], lefts[_U(k)] = state, tail, _U(end - at)
-        for k in range(len(some)):  # of these, the compiler makes vectors
+        for k in range(len(some)):  # the compiler makes vectors of this loop
             at_k = _U(k)
             some[at_k] = _avalanche(_absorb_tail(states[at_k], tails[at_k], lefts[at_k]))
     return hashes
