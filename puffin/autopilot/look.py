@@ -186,7 +186,7 @@ class Watcher:
                 elif rule is not None:
                     yield CoveredTable(place.catalog, found, rule)
         except PuffinError as exc:
-            yield CoveredTable(place.catalog, FoundTable(name, name, _no_table, exc), None)
+            yield CoveredTable(place.catalog, FoundTable(name, None, _no_table, exc), None)
 
 
 def look_at(table: CoveredTable, opened: TableSnapshot | None = None) -> SeenTable:

@@ -67,23 +67,23 @@ class FoundTable:
 
     Attributes:
         name: ``namespace.table`` in a catalog; otherwise the location.
-        place: The catalog or the root that it was found in.
+        root: The root that it was found in; None in a catalog.
         load: Loads it.
         error: Why the namespace or directory of this name cannot be listed.
     """
 
     name: str
-    place: str
+    root: str | None
     load: Callable[[], Table]
     error: PuffinError | None = None
 
     @property
     def dotted(self) -> str:
         """The name that patterns match: ``namespace.table``, or the path below the root with dots for slashes."""
-        below = self.name.removeprefix(self.place.rstrip("/"))
-        if below == self.name:  # of a catalog
+        if self.root is None:
             return self.name
-        return below.strip("/").replace("/", ".") or self.place.rstrip("/").rpartition("/")[2]
+        root = self.root.rstrip("/")
+        return self.name.removeprefix(root).strip("/").replace("/", ".") or root.rpartition("/")[2]
 
 
 def _own_name(table: str, *, dotted: bool) -> str:
@@ -108,7 +108,7 @@ def tables_at(place: Place, tables: Tables | None = None) -> Iterator[FoundTable
     root is not a directory.
     """
     for each in _all_at(place, tables):
-        dotted = each.place == place.catalog
+        dotted = each.root is None
         if each.error is None:
             is_wanted = place.names.take(each.name, dotted=dotted)
         else:
@@ -129,7 +129,7 @@ def _all_at(place: Place, tables: Tables | None) -> Iterator[FoundTable]:
         return
     tables = tables or Tables(place.catalog, place.catalog_properties)
     if place.namespace is not None:
-        yield from (_found(tables, name, place.catalog) for name in tables.of_namespace(place.namespace))
+        yield from (_found(tables, name) for name in tables.of_namespace(place.namespace))
         return
     for namespace in tables.namespaces():
         if not any(fnmatchcase(namespace, pattern) for pattern in place.patterns):
@@ -137,9 +137,9 @@ def _all_at(place: Place, tables: Tables | None) -> Iterator[FoundTable]:
         try:
             names = tables.of_namespace(namespace)
         except PuffinError as exc:
-            yield dataclasses.replace(_found(tables, namespace, place.catalog), error=exc)
+            yield dataclasses.replace(_found(tables, namespace), error=exc)
         else:
-            yield from (_found(tables, name, place.catalog) for name in names)
+            yield from (_found(tables, name) for name in names)
 
 
 def _check_directory(root: str) -> None:
@@ -150,5 +150,5 @@ def _check_directory(root: str) -> None:
         raise NotFoundError(f"{root}: no such directory")
 
 
-def _found(tables: Tables, name: str, place: str) -> FoundTable:
-    return FoundTable(name, place, lambda: tables.load(name))
+def _found(tables: Tables, name: str) -> FoundTable:
+    return FoundTable(name, None, lambda: tables.load(name))

@@ -50,7 +50,7 @@ COLUMNS = {"id": "long", "name": "string"}
 def seen(status: TableStatus = BEHIND, rule: Rule = Rule(), **changes: Any) -> SeenTable:  # noqa: B008 - frozen
     status = dataclasses.replace(status, **changes)
     policy: TablePolicy | None = table_policy(rule, {}, COLUMNS)
-    table = CoveredTable("prod", FoundTable(status.table, "prod", lambda: pytest.fail("it is not loaded")), rule)
+    table = CoveredTable("prod", FoundTable(status.table, None, lambda: pytest.fail("it is not loaded")), rule)
     return SeenTable(table, policy, status)
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
 from collections import Counter
 from pathlib import Path
+
+import pyarrow as pa
+from pyiceberg.catalog.sql import SqlCatalog
 
 from puffin.autopilot.look import Watcher
 from puffin.policy.document import parse_policy
@@ -23,6 +27,19 @@ def test_first_rule_covers_a_table_by_its_path_below_the_root(lake: Path) -> Non
     text = f"roots: [{lake}]\nrules: [{{tables: [db.*], due: never}}, {{tables: [a]}}]\n"
     found = {Path(each.found.name).name: each.rule for each in Watcher(parse_policy(text, "p")).tables()}
     assert {name: rule and rule.due.never for name, rule in found.items()} == {"a": False, "c": True}
+
+
+def test_first_rule_covers_a_table_by_its_whole_name_in_a_catalog(tmp_path: Path) -> None:
+    """Also where the namespace begins with the name of the catalog."""
+    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": str(tmp_path)}
+    catalog = SqlCatalog("shop", **properties)
+    for name in ("shop.a", "shopping.b"):
+        catalog.create_namespace(name.split(".")[0])
+        catalog.create_table(name, pa.schema([("k", pa.int64())]))
+    rules = [{"tables": ["shop.*"], "due": "never"}, {"tables": ["shopping.b"]}]
+    text = json.dumps({"catalogs": [{"name": "shop", "properties": properties}], "rules": rules})
+    found = {each.found.name: each.rule for each in Watcher(parse_policy(text, "p")).tables()}
+    assert {name: rule and rule.due.never for name, rule in found.items()} == {"shop.a": True, "shopping.b": False}
 
 
 def test_table_that_hangs_does_not_keep_the_others(lake: Path) -> None:
