@@ -497,6 +497,8 @@ def _chunk(data: bytes) -> tuple[ColumnChunk, pa.BufferReader]:
         leaf=Leaf(
             path=("a",),
             schema_element=bytes((0x15, list(_ARROW_TYPES)[choice & 3] << 1, 0x25, 0x02, 0x18, 1, 97, 0)),
+            physical_type=list(_ARROW_TYPES)[choice & 3],
+            type_length=0,
             repetition_type=1,
             max_definition_level=choice >> 2 & 1,
             max_repetition_level=0,

@@ -7,30 +7,16 @@ through functions that let none out. So both are checked before pyarrow is asked
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Mapping
-
-from puffin.files.parquet.parquet_footer import (
-    BOOLEAN,
-    BYTE_ARRAY,
-    DOUBLE,
-    FIXED_LEN_BYTE_ARRAY,
-    FLOAT,
-    INT32,
-    INT64,
-    INT96,
-    ColumnChunk,
-)
+from puffin.files.parquet.parquet_footer import BYTE_ARRAY, FIXED_LEN_BYTE_ARRAY, WIDTHS, ColumnChunk
 from puffin.files.parquet.thrift import MALFORMED, read_struct
 
-_SIZES: Mapping[int, int] = {BOOLEAN: 1, INT32: 4, INT64: 8, INT96: 12, FLOAT: 4, DOUBLE: 8}
 _MIN_AND_MAX = (1, 2, 5, 6)  # max, min, max_value, min_value
 
 
 def check_chunk(chunk: ColumnChunk) -> None:
     """Raise ValueError if the chunk's type or its size statistics contradict the schema."""
     leaf = chunk.leaf
-    expected, _ = _type_and_length(leaf.schema_element)
+    expected = leaf.physical_type
     if chunk.physical_type != expected:
         raise _contradiction(chunk, "a chunk of physical type", expected, chunk.physical_type)
     if chunk.size_statistics is None:
@@ -48,20 +34,13 @@ def has_sound_statistics(chunk: ColumnChunk) -> bool:
     """Whether each minimum and maximum has as many bytes as a value of the chunk's type; empty ones do not count."""
     if chunk.statistics is None or chunk.physical_type == BYTE_ARRAY:
         return True
-    _, length = _type_and_length(chunk.leaf.schema_element)
-    size = length if chunk.physical_type == FIXED_LEN_BYTE_ARRAY else _SIZES.get(chunk.physical_type, 0)
+    is_fixed = chunk.physical_type == FIXED_LEN_BYTE_ARRAY
+    size = chunk.leaf.type_length if is_fixed else WIDTHS.get(chunk.physical_type, 0)
     try:
         said, _ = read_struct(chunk.statistics, 0, dict.fromkeys(_MIN_AND_MAX))
         return all(len(value) >= size for value in said.values() if value)
     except (*MALFORMED, TypeError):
         return False
-
-
-@functools.lru_cache(maxsize=1024)
-def _type_and_length(schema_element: bytes) -> tuple[int, int]:
-    """The type of a leaf, and the size of its values if it is fixed."""
-    fields, _ = read_struct(schema_element, 0, {1: None, 2: None})
-    return fields[1], fields.get(2, 0)
 
 
 def _contradiction(chunk: ColumnChunk, what: str, expected: int, found: int) -> ValueError:

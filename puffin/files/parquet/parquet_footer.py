@@ -27,6 +27,8 @@ PLAIN, PLAIN_DICTIONARY, RLE, BIT_PACKED = 0, 2, 3, 4
 DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY, RLE_DICTIONARY, BYTE_STREAM_SPLIT = 5, 6, 7, 8, 9
 DATA_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = 0, 2, 3
 REQUIRED, OPTIONAL, REPEATED = 0, 1, 2
+WIDTHS: Mapping[int, int] = {BOOLEAN: 1, INT32: 4, INT64: 8, INT96: 12, FLOAT: 4, DOUBLE: 8}
+"""The bytes of a single plain value, by physical type."""
 
 MAX_LEVELS = 1000  # how deep groups of a schema may nest: each of them keeps its path
 
@@ -34,7 +36,7 @@ _NO_FOOTER = (*MALFORMED, KeyError, TypeError, AttributeError)
 _MAGIC = b"PAR1"
 _SIZE_AND_MAGIC = 4 + len(_MAGIC)
 
-_SCHEMA_ELEMENT: Shape = {1: None, 3: None, 4: None, 5: None}  # type, repetition_type, name, num_children
+_SCHEMA_ELEMENT: Shape = dict.fromkeys((1, 2, 3, 4, 5))  # type, type_length, repetition_type, name, num_children
 _PAGE_ENCODING_STATS: Shape = {1: None, 2: None, 3: None}  # page_type, encoding, count
 _COLUMN_META_DATA: Shape = {
     1: None,  # type
@@ -74,6 +76,7 @@ class Leaf:
     Attributes:
         path: The names from the root.
         schema_element: The bytes of its ``SchemaElement``.
+        type_length: The bytes of a value of type FIXED_LEN_BYTE_ARRAY.
         repetition_type: Its own, not that of its structs.
         max_definition_level: The number of optional or repeated fields on the path.
         max_repetition_level: The number of repeated fields on the path.
@@ -81,6 +84,8 @@ class Leaf:
 
     path: tuple[str, ...]
     schema_element: bytes
+    physical_type: int
+    type_length: int
     repetition_type: int
     max_definition_level: int
     max_repetition_level: int
@@ -213,7 +218,8 @@ def _leaves(elements: Iterable[bytes]) -> Iterator[Leaf]:
             definition += own in (OPTIONAL, REPEATED)  # as Arrow, if it is neither of these nor required
             repetition += own == REPEATED
         if 1 in fields:
-            yield Leaf(path, element, own, definition, repetition)
+            length = fields.get(2)
+            yield Leaf(path, element, fields[1], length if isinstance(length, int) else 0, own, definition, repetition)
         elif fields.get(5, 0) > 0:
             groups.append((fields[5], path, definition, repetition))
 

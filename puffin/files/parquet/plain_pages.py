@@ -31,10 +31,10 @@ from puffin.files.parquet.parquet_footer import (
     INT64,
     INT96,
     PLAIN,
+    WIDTHS,
     ColumnChunk,
 )
 from puffin.files.parquet.plain_values import SAME_IN_MEMORY, decimals_of
-from puffin.files.parquet.thrift import read_struct
 from puffin.values.serialized import words_at
 
 PageDecoder: TypeAlias = Callable[[PageBatch], Iterator[pa.Array]]
@@ -46,7 +46,6 @@ _LARGE = {
     **dict.fromkeys((pa.string(), pa.large_string(), pa.string_view()), pa.large_string()),
     **dict.fromkeys((pa.binary(), pa.large_binary(), pa.binary_view()), pa.large_binary()),
 }
-_WIDTHS = {INT32: 4, INT64: 8, INT96: 12, FLOAT: 4, DOUBLE: 8}
 _LENGTH_SIZE = 4
 _LEGACY_TIME = np.dtype([("nanos", "<u8"), ("julian_day", "<u4")])
 _JULIAN_DAY_OF_EPOCH, _DAY, _MICROSECOND = np.uint64(2_440_588), np.uint64(86_400_000_000), np.uint64(1000)
@@ -75,7 +74,7 @@ def page_decoder(chunk: ColumnChunk, arrow_type: pa.DataType) -> PageDecoder | N
         return None
     if chunk.physical_type == BYTE_ARRAY:
         return partial(_any_strings, plain=plain, arrow_type=_LARGE[arrow_type])
-    return partial(_any_values, plain=plain, width=_WIDTHS.get(chunk.physical_type) or _type_length(chunk))
+    return partial(_any_values, plain=plain, width=WIDTHS.get(chunk.physical_type) or chunk.leaf.type_length)
 
 
 def _any_values(pages: PageBatch, plain: PageDecoder, width: int) -> Iterator[pa.Array]:
@@ -111,15 +110,10 @@ def _plain_decoder(chunk: ColumnChunk, arrow_type: pa.DataType) -> PageDecoder |
     if arrow_types.is_decimal128(arrow_type):
         if physical_type in _NUMBERS:
             return partial(_decimals, arrow_type=arrow_type, stored=_NUMBERS[physical_type])
-        width = _type_length(chunk) if physical_type == FIXED_LEN_BYTE_ARRAY else 0
+        width = chunk.leaf.type_length if physical_type == FIXED_LEN_BYTE_ARRAY else 0
         if 0 < width <= _MOST_DECIMAL_BYTES:
             return partial(_swapped_decimals, arrow_type=arrow_type, width=width)
     return None
-
-
-def _type_length(chunk: ColumnChunk) -> int:
-    length = read_struct(chunk.leaf.schema_element, 0, {2: None})[0].get(2)
-    return length if isinstance(length, int) else 0
 
 
 def _same_in_memory(pages: PageBatch, arrow_type: pa.DataType) -> Iterator[pa.Array]:
