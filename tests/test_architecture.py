@@ -93,6 +93,7 @@ SDK_HOMES = {
     "yaml": {"puffin.policy.yaml_nodes"},
     "zstandard": {"puffin.format.compression"},
     "lz4": {"puffin.format.compression"},
+    "deflate": {"puffin.format.compression"},
     "fastapi": {"puffin.server.app", "puffin.server.iceberg.routes"},
     "starlette": {"puffin.server.app"},
     "uvicorn": {"puffin.server.process"},

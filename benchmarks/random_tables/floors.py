@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, TypeAlias
 
+import deflate
 import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
@@ -28,7 +29,7 @@ from puffin.files.parquet.parquet_footer import ColumnChunk, read_footer
 DECOMPRESS = "decompress only"
 
 _HEADER_BYTES = 1 << 16
-_ARROW_CODECS = {SNAPPY: "snappy", GZIP: "gzip", LZ4_RAW: "lz4_raw"}
+_ARROW_CODECS = {SNAPPY: "snappy", LZ4_RAW: "lz4_raw"}
 
 _Page: TypeAlias = tuple[int, int, int, int]  # where its body begins in the chunk, its bytes, uncompressed, codec
 _Chunk: TypeAlias = tuple[int, int, tuple[_Page, ...]]  # where it begins, its bytes, its pages
@@ -100,6 +101,8 @@ def _decompressed(content: memoryview, pages: Sequence[_Page]) -> int:
         body: Any = content[at : at + stored]
         if codec == ZSTD:
             body = zstd.decompress(body, max_output_size=size) if size else b""
+        elif codec == GZIP:
+            body = deflate.gzip_decompress(body, size) if size else b""
         elif codec != UNCOMPRESSED:
             body = pa.decompress(body, size, _ARROW_CODECS[codec]) if size else b""
         total += len(body)

@@ -64,6 +64,24 @@ def decompress_lz4_block(stored: bytes | memoryview, size: int) -> bytes:
         raise ValueError(f"expected a sound LZ4 block of {size} bytes: {exc}") from exc
 
 
+def decompress_gzip_member(stored: bytes | memoryview, size: int) -> memoryview | None:
+    """
+    Decompress bytes that are a single sound gzip member (RFC 1952) of ``size`` bytes; None otherwise.
+
+    The library does not tell where a member ends, so all that is checked of bytes after it is that the last four are
+    the size once more.
+    """
+    import deflate
+
+    if int.from_bytes(stored[-4:], "little") != size:
+        return None
+    try:
+        content = deflate.gzip_decompress(stored, size)
+    except deflate.DeflateError:
+        return None
+    return memoryview(content) if len(content) == size else None
+
+
 class _ZstdOfThread(threading.local):
     """A decompressor for each thread: to make one takes longer than to decompress some KiB."""
 

@@ -21,7 +21,7 @@ SLOW_PARTS_OF_PYTHON = {
     *("asyncio", "concurrent.futures", "decimal", "email", "gzip"),
     *("hashlib", "importlib.metadata", "logging", "pathlib", "tempfile"),
 }
-CODECS = {"lz4", "zstandard"}
+CODECS = {"deflate", "lz4", "zstandard"}
 WATCHED = TABLES_AND_TEXT | ARRAYS | SLOW_PARTS_OF_PYTHON | CODECS
 
 

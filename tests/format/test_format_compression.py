@@ -1,5 +1,6 @@
 """Frames of each codec round-trip, and every kind of invalid frame is refused within bounded memory."""
 
+import gzip
 import random
 import struct
 import tracemalloc
@@ -12,7 +13,13 @@ import zstandard
 
 from puffin.errors import CorruptPuffinError, UnsupportedCodecError
 from puffin.format import compression
-from puffin.format.compression import compress, decompress, decompress_zstd_frame, decompress_zstd_frames
+from puffin.format.compression import (
+    compress,
+    decompress,
+    decompress_gzip_member,
+    decompress_zstd_frame,
+    decompress_zstd_frames,
+)
 
 MIB = 1024 * 1024
 TEXT = b"Fratercula arctica " * 50
@@ -223,6 +230,18 @@ def test_a_page_is_one_sound_zstd_frame_of_its_size(compress_frame: Callable[[by
         assert decompress_zstd_frame(frame, size) == content
         others = (frame, size - 1), (frame, size + 1), (frame[:-1], size), (frame + b"!", size), (2 * frame, 2 * size)
         assert [decompress_zstd_frame(*other) for other in others] == [None] * len(others)
+
+
+def test_a_page_is_one_sound_gzip_member_of_its_size() -> None:
+    draw = random.Random(7)
+    for _ in range(50):
+        content = draw.randbytes(draw.randrange(1, 300)) * draw.randrange(1, 200)
+        member, size = gzip.compress(content, draw.randrange(10)), len(content)
+        assert decompress_gzip_member(memoryview(member), size) == content
+        others = (member, size - 1), (member, size + 1), (member + b"!", size), (2 * member, 2 * size)
+        cut = [(member[:end], size) for end in range(len(member))]
+        wrong_sum = (member[:-8] + bytes((member[-8] ^ 1,)) + member[-7:], size)
+        assert {decompress_gzip_member(*other) for other in (*others, *cut, wrong_sum)} == {None}
 
 
 def packed(*numbers: int) -> bytes:

@@ -2,8 +2,9 @@
 Decompress pages, whole or as streams, with pyarrow's codecs.
 
 A page must decompress to exactly the size in its header. Of pyarrow's one-shot functions only ZSTD's checks that; the
-others silently return uninitialized memory after a short page. So GZIP and BROTLI are streamed into place, SNAPPY has
-its size in front. For LZ4_RAW the library lz4 tells how much it has found, or a kernel adds up the lengths.
+others silently return uninitialized memory after a short page. So BROTLI is streamed into place, and GZIP where
+libdeflate, twice as fast, finds no single member; SNAPPY has its size in front. For LZ4_RAW the library lz4 tells how
+much it has found, or a kernel adds up the lengths.
 """
 
 from __future__ import annotations
@@ -15,7 +16,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from puffin.files.parquet.snappy import SnappyStream, decompress_snappy
-from puffin.format.compression import decompress_lz4_block, decompress_zstd_frame, decompress_zstd_frames
+from puffin.format.compression import (
+    decompress_gzip_member,
+    decompress_lz4_block,
+    decompress_zstd_frame,
+    decompress_zstd_frames,
+)
 from puffin.kernels import kernels_ready
 
 UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD, LZ4_RAW = 0, 1, 2, 4, 6, 7  # CompressionCodec
@@ -111,6 +117,8 @@ def _decompress(codec: int, payload: bytes | memoryview, size: int) -> bytes | m
     if codec == ZSTD:
         content = decompress_zstd_frame(payload, size) if size < _LARGE_PAGE else None
         return _pooled(payload, size, _FRAMED[ZSTD]) if content is None else content
+    if codec == GZIP and (member := decompress_gzip_member(payload, size)) is not None:
+        return member
     return bytes(pa.CompressedInputStream(pa.BufferReader(payload), _FRAMED[codec]).read(size + 1))
 
 
