@@ -31,8 +31,8 @@ from benchmarks.run import HOME
 from benchmarks.scale_values import ROWS, check, column, partial_of
 
 if TYPE_CHECKING:
-    from stats_jobs.execute import Partial
     from stats_jobs.jvm import JvmCluster
+    from stats_jobs.partial import Partial
     from stats_jobs.run import Runner
 
 _KINDS = {
@@ -117,8 +117,8 @@ def _read(
 ) -> tuple[Partial, list[float], list[int]]:
     """What the steps find, one after the other, as for `stats_jobs.run.Runner`; their seconds, and bytes of files."""
     from puffin.statistics.aside import put_aside
-    from stats_jobs.execute import Partial, merge_partials
     from stats_jobs.merge import Groups, merged_on_executors
+    from stats_jobs.partial import Partial, merge_partials
 
     seconds: list[float] = []
     kept: list[int] = []

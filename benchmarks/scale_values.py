@@ -31,8 +31,9 @@ from puffin.values.column_chunk import Values as ColumnValues
 from puffin.values.row_summary import RowSummary
 from puffin.values.serialized import Words
 from puffin.values.value_bytes import words_as_binary
-from stats_jobs.execute import ColumnReading, Partial
+from stats_jobs.column_reading import ColumnReading
 from stats_jobs.options import Options
+from stats_jobs.partial import Partial
 
 _COMMON, _OWN = 10_000, 10_000  # values of a column in a task
 _MOST_FREQUENT = 1_000_000  # rows

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, TypeVar
 from puffin.errors import StorageError
 from puffin.kernels import MODULES, load_kernels
 from puffin.version import version
-from stats_jobs.execute import Partial
 from stats_jobs.merge import Groups
+from stats_jobs.partial import Partial
 from stats_jobs.shipment import Shipment
 
 if TYPE_CHECKING:

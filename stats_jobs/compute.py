@@ -27,8 +27,8 @@ from puffin.statistics.kinds.kind import Kind, Parts, Unsubtractable, Values
 from puffin.statistics.private_state.writing import KeptBlob
 from puffin.tables.base import Column
 from puffin.tables.changes import Changes, Difference, RowKeys, compare
-from stats_jobs.execute import Partial
 from stats_jobs.joint import JointPlan
+from stats_jobs.partial import Partial
 from stats_jobs.partitions import PartitionPlan
 from stats_jobs.plan import PackedFiles, Scan, Work, counted, counted_once
 from stats_jobs.run import Runner

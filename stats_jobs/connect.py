@@ -30,8 +30,8 @@ from puffin.no_pandas import allow_pandas
 from stats_jobs import connect_tasks
 from stats_jobs.cluster import Cluster, Progress, ResultT, SharedT, last_error, zipped_packages
 from stats_jobs.connect_tasks import DOCUMENTS, KEY, PIECES
-from stats_jobs.execute import Partial
 from stats_jobs.merge import Gathered, Groups
+from stats_jobs.partial import Partial
 from stats_jobs.shipment import Document, Shipment
 
 if TYPE_CHECKING:

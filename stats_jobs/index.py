@@ -25,9 +25,9 @@ from puffin.tables.base import Column
 from puffin.tables.snapshot import Table, TableSnapshot
 from puffin.tables.state import TableState
 from stats_jobs.cluster import Progress
-from stats_jobs.execute import Partial
 from stats_jobs.index_plan import IndexPlan
 from stats_jobs.options import DRIVER_BYTES
+from stats_jobs.partial import Partial
 from stats_jobs.run import Runner
 from stats_jobs.session import SparkStarter, Turn, starter_for
 

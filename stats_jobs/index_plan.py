@@ -23,7 +23,7 @@ from puffin.tables.base import Column
 from puffin.tables.leftovers import SAFETY_AGE, AgeLimit
 from puffin.tables.scan_task import FileScanTask
 from puffin.tables.snapshot import TableSnapshot
-from stats_jobs.execute import Partial
+from stats_jobs.partial import Partial
 from stats_jobs.plan import Scan
 
 

@@ -24,9 +24,9 @@ from puffin.statistics.private_state.writing import KeptBlob
 from puffin.tables.base import Column
 from puffin.tables.changes import Changes
 from puffin.tables.state import TableState
-from stats_jobs.execute import Partial
 from stats_jobs.options import FULL as FULL_MODE
 from stats_jobs.options import INCREMENTAL, Options
+from stats_jobs.partial import Partial
 from stats_jobs.target import Target
 
 _log = logging.getLogger(__name__)

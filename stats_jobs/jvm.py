@@ -26,8 +26,9 @@ from typing import TYPE_CHECKING, Any
 
 from puffin.errors import MissingDependencyError, PuffinError, SetupError, StorageError, UsageError
 from stats_jobs.cluster import Cluster, Progress, ResultT, SharedT, last_error, prepare_worker, zipped_packages
-from stats_jobs.execute import Partial, read_document
+from stats_jobs.execute import read_document
 from stats_jobs.merge import Groups, merged_on_executors
+from stats_jobs.partial import Partial
 from stats_jobs.shipment import Document, Shared, Shipment
 
 if TYPE_CHECKING:

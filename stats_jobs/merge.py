@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from puffin.statistics.aside import Aside, Packed, are_many, pack, unpack
 from puffin.statistics.kinds.kind import Values
-from stats_jobs.execute import Partial, each_column, merge_partials
+from stats_jobs.partial import Partial, each_column, merge_partials
 
 if TYPE_CHECKING:
     from pyspark import RDD

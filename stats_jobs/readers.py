@@ -19,7 +19,8 @@ from puffin.statistics.aside import PutAside
 from puffin.tables.scan_task import PARQUET, FileScanTask, ScanBatch
 from puffin.tables.snapshot import TableSnapshot
 from stats_jobs.cluster import Progress
-from stats_jobs.execute import Partial, each_column, merge_partials, read_batch
+from stats_jobs.execute import read_batch
+from stats_jobs.partial import Partial, each_column, merge_partials
 from stats_jobs.plan import Scan, counted, plan_batches, state_bytes
 
 if TYPE_CHECKING:

@@ -17,8 +17,9 @@ from puffin.kernels import load_kernels
 from puffin.statistics.aside import PutAside, put_aside
 from puffin.tables.snapshot import TableSnapshot
 from stats_jobs.cluster import Progress
-from stats_jobs.execute import KERNELS_PAY, Partial, merge_partials
+from stats_jobs.execute import KERNELS_PAY
 from stats_jobs.merge import Groups
+from stats_jobs.partial import Partial, merge_partials
 from stats_jobs.plan import PackedFiles, Scan, plan_batches, state_columns, total_bytes, weight
 from stats_jobs.readers import Readers, plan_here
 from stats_jobs.session import SparkStarter, Turn

@@ -30,7 +30,7 @@ from puffin.tables.statistics_json import typed
 from puffin.values.column_bounds import Bound, Bounds, Missing
 from puffin.values.row_summary import RowSummary
 from puffin.version import version
-from stats_jobs.execute import Partial
+from stats_jobs.partial import Partial
 from stats_jobs.plan import PackedFiles, Scan, Work
 
 FORMAT_VERSION = 1

@@ -28,7 +28,7 @@ from puffin.storage import FileInfo, join
 from puffin.tables.leftovers import SAFETY_AGE, AgeLimit
 from puffin.tables.snapshot import TableSnapshot
 from puffin.version import created_by
-from stats_jobs.execute import Partial, merge_partials
+from stats_jobs.partial import Partial, merge_partials
 from stats_jobs.plan import Scan, Work, balance, counted, state_columns
 from stats_jobs.step_file import StepFile, StepHead, can_keep, scan_digest, task_digest, to_blobs
 

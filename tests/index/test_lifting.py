@@ -21,8 +21,9 @@ from puffin.index.value_hashes import hash_values
 from puffin.load import load_table
 from puffin.planning.plan import Planner
 from puffin.tables.scan_task import FileScanTask, ScanBatch, ScanContext
-from stats_jobs.execute import Partial, merge_partials, read_batch
+from stats_jobs.execute import read_batch
 from stats_jobs.index import IndexOptions, index
+from stats_jobs.partial import Partial, merge_partials
 from stats_jobs.plan import split_task
 from tests.hand_made_table import HandMadeTable, store_for
 from tests.index.stored_filters import may_contain, stored_filters

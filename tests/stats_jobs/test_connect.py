@@ -20,8 +20,8 @@ from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.kinds import THETA
 from stats_jobs import SparkStarter, connect_tasks
 from stats_jobs.connect import ConnectCluster
-from stats_jobs.execute import Partial, merge_partials
 from stats_jobs.merge import Groups, loaded
+from stats_jobs.partial import Partial, merge_partials
 from stats_jobs.plan import Scan
 from stats_jobs.shipment import Shipment
 

@@ -19,7 +19,8 @@ from puffin.storage import store_for
 from puffin.tables.base import Column
 from puffin.tables.scan_task import ContentFile, FileScanTask, ScanBatch, ScanContext
 from puffin.values.column_summary import ColumnSummary
-from stats_jobs.execute import Partial, merge_partials, read_batch, read_document
+from stats_jobs.execute import read_batch, read_document
+from stats_jobs.partial import Partial, merge_partials
 from stats_jobs.plan import Scan
 from stats_jobs.shipment import Shipment
 

@@ -20,8 +20,8 @@ from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics import aside
 from puffin.statistics.kinds import THETA
 from stats_jobs import Options, analyze, merge, plan
-from stats_jobs.execute import Partial, merge_partials
 from stats_jobs.merge import Groups, merged_on_executors
+from stats_jobs.partial import Partial, merge_partials
 from stats_jobs.session import SparkStarter
 
 if TYPE_CHECKING:

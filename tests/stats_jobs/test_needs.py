@@ -54,7 +54,7 @@ from puffin.statistics.assemble import ColumnStatistics, companion_blobs, sketch
 from puffin.statistics.basis import ColumnPlan
 from puffin.tables.base import Column, Snapshot
 from stats_jobs.compute import Plans, compute
-from stats_jobs.execute import Partial
+from stats_jobs.partial import Partial
 from stats_jobs.merge import Gathered, Groups, loaded
 from stats_jobs.options import Options
 from stats_jobs.session import Turn

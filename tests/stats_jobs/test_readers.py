@@ -20,7 +20,7 @@ from puffin.statistics.aside import put_aside
 from puffin.statistics.kinds import ROW_COUNTS, SUMMARY, THETA
 from puffin.tables.snapshot import TableSnapshot
 from stats_jobs import Options, analyze, readers
-from stats_jobs.execute import Partial
+from stats_jobs.partial import Partial
 from stats_jobs.plan import Scan, plan_batches
 from stats_jobs.readers import Readers, plan_here
 
