@@ -90,7 +90,8 @@ def make_delta_table(directory: Path, files: int, columns: int) -> None:
 def plan(directory: str, parallelism: int) -> dict[str, Any]:
     """Plan the table; what that took."""
     from puffin.load import load_table
-    from stats_jobs.plan import Scan, plan_batches
+    from stats_jobs.plan import plan_batches
+    from stats_jobs.scan import Scan
     from stats_jobs.shipment import Shipment
 
     started, cpu = time.perf_counter(), time.process_time()
@@ -116,7 +117,8 @@ def plan_on_executors(directory: str, master: str) -> dict[str, Any]:
     from puffin.load import load_table
     from stats_jobs import SparkStarter
     from stats_jobs.packed import SnapshotFiles
-    from stats_jobs.plan import Scan, counted, plan_batches
+    from stats_jobs.plan import plan_batches
+    from stats_jobs.scan import Scan, name_and_count
     from stats_jobs.shipment import Shipment
 
     with SparkStarter(master=master) as starter:
@@ -130,7 +132,7 @@ def plan_on_executors(directory: str, master: str) -> dict[str, Any]:
         sizes = [len(document) for _, document in shipment.documents]
         after = descendants()
         return {
-            "files": sum(counted(work)[1] for work in files),
+            "files": sum(name_and_count(work)[1] for work in files),
             "plan-seconds": planned,
             "seconds": time.perf_counter() - started,
             "processor-seconds": time.process_time() - cpu,

@@ -64,8 +64,8 @@ def main() -> int:
 
 def simulate(args: argparse.Namespace) -> dict[str, Any]:
     """What was asked, the peaks of memory in MiB, seconds, bytes."""
+    from stats_jobs.column_memory import MOST_STATE, NUMBERS_STATE
     from stats_jobs.jvm import JvmCluster
-    from stats_jobs.plan import MOST_STATE, NUMBERS_STATE
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = str(Path.cwd())

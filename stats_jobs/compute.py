@@ -30,8 +30,8 @@ from puffin.tables.changes import Changes, Difference, RowKeys, compare
 from stats_jobs.joint import JointPlan
 from stats_jobs.partial import Partial
 from stats_jobs.partitions import PartitionPlan
-from stats_jobs.plan import PackedFiles, Scan, Work, counted, counted_once
 from stats_jobs.run import Runner
+from stats_jobs.scan import PackedFiles, Scan, Work, counted_once, name_and_count, rows_key
 from stats_jobs.session import Turn
 
 Beside: TypeAlias = Callable[[Iterable[Scan]], list[Scan]]
@@ -163,7 +163,7 @@ class _Total:
         partial, turn = self._runner.read(scans)
         self._scans += scans
         for work in (work for scan in scans for work in scan.tasks):
-            name, files = counted(work)
+            name, files = name_and_count(work)
             if name not in partial.resumed:
                 self._files[name] = files
                 if isinstance(work, PackedFiles):
@@ -237,7 +237,7 @@ class _Scans:
 def _compared(before: Iterable[Work], after: Iterable[Work]) -> Difference[Work]:
     """What is read for the columns, for both, and for sketches by partition alone; packed files are always the same."""
     keys = RowKeys()
-    return compare(before, after, lambda work: work.digest if isinstance(work, PackedFiles) else keys(work))
+    return compare(before, after, lambda work: rows_key(work, keys))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

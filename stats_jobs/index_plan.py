@@ -24,7 +24,7 @@ from puffin.tables.leftovers import SAFETY_AGE, AgeLimit
 from puffin.tables.scan_task import FileScanTask
 from puffin.tables.snapshot import TableSnapshot
 from stats_jobs.partial import Partial
-from stats_jobs.plan import Scan
+from stats_jobs.scan import Scan
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

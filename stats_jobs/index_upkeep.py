@@ -16,8 +16,8 @@ from puffin.tables.snapshot import CURRENT, TableSnapshot
 from stats_jobs.index import IndexReport, IndexRun, existing_index
 from stats_jobs.options import Options
 from stats_jobs.partial import Partial
-from stats_jobs.plan import Scan
 from stats_jobs.run import Runner
+from stats_jobs.scan import Scan
 
 _log = logging.getLogger(__name__)
 

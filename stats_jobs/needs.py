@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 from puffin.statistics.aside import are_many
 from puffin.tables.base import Column
-from stats_jobs.plan import MOST_STATE, state_bytes
+from stats_jobs.column_memory import MOST_STATE, state_bytes
 
 _MB = 1_000_000
 _DRIVER, _TASK = 160 * _MB, 350 * _MB  # Python with Arrow and numpy; a task's has kernels and their compiler too

@@ -20,7 +20,9 @@ from puffin.tables.parted_plan import PartedPlan, PartPlanner, waves
 from puffin.tables.scan_documents import TaskPacker
 from puffin.tables.scan_task import FileScanTask
 from puffin.tables.snapshot import TableSnapshot
-from stats_jobs.plan import MOST_BATCHES, PackedFiles, Work, passes_over, piece_bytes, split_task, total_bytes
+from stats_jobs.column_memory import passes_over
+from stats_jobs.plan import MOST_BATCHES, piece_bytes, split_task
+from stats_jobs.scan import PackedFiles, Work, total_bytes
 from stats_jobs.session import SparkStarter, Turn
 from stats_jobs.step_file import part_digest
 

@@ -31,7 +31,7 @@ from puffin.tables.scan_task import FileScanTask
 from puffin.values.partition_tuples import PartitionKey, partition_key
 from puffin.values.value_type import hashes_alike
 from stats_jobs.options import FULL
-from stats_jobs.plan import Work
+from stats_jobs.scan import Work
 from stats_jobs.target import Target
 
 _log = logging.getLogger(__name__)

@@ -19,9 +19,11 @@ from puffin.statistics.aside import PutAside
 from puffin.tables.scan_task import PARQUET, FileScanTask, ScanBatch
 from puffin.tables.snapshot import TableSnapshot
 from stats_jobs.cluster import Progress
+from stats_jobs.column_memory import state_bytes
 from stats_jobs.execute import read_batch
 from stats_jobs.partial import Partial, each_column, merge_partials
-from stats_jobs.plan import Scan, counted, plan_batches, state_bytes
+from stats_jobs.plan import plan_batches
+from stats_jobs.scan import Scan, name_and_count
 
 if TYPE_CHECKING:
     from puffin.files.formats import DataFiles, FirstOpened
@@ -123,7 +125,7 @@ def _pieces(batches: Sequence[Scan], threads: int) -> Iterator[_Piece]:
 
 def _are_divided(scans: Sequence[Scan], threads: int) -> list[bool]:
     """Whether each of the scans is divided by columns."""
-    files = {counted(work)[0] for scan in scans for work in scan.tasks}
+    files = {name_and_count(work)[0] for scan in scans for work in scan.tasks}
     return [threads * len(files) <= _MOST_OPEN and _is_divisible(scan) for scan in scans]
 
 

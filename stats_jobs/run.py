@@ -17,11 +17,13 @@ from puffin.kernels import load_kernels
 from puffin.statistics.aside import PutAside, put_aside
 from puffin.tables.snapshot import TableSnapshot
 from stats_jobs.cluster import Progress
+from stats_jobs.column_memory import state_columns, weight
 from stats_jobs.execute import KERNELS_PAY
 from stats_jobs.merge import Groups
 from stats_jobs.partial import Partial, merge_partials
-from stats_jobs.plan import PackedFiles, Scan, plan_batches, state_columns, total_bytes, weight
+from stats_jobs.plan import plan_batches
 from stats_jobs.readers import Readers, plan_here
+from stats_jobs.scan import PackedFiles, Scan, total_bytes
 from stats_jobs.session import SparkStarter, Turn
 from stats_jobs.shipment import Shipment
 from stats_jobs.steps import KeptSteps, in_steps

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from puffin.statistics.kinds.kind import Kind
 from puffin.tables.scan_documents import BatchPacker, SharedParts
 from puffin.tables.scan_task import ScanContext
-from stats_jobs.plan import PackedFiles, Scan
+from stats_jobs.scan import PackedFiles, Scan
 
 Kinds: TypeAlias = Sequence[Kind[Any]]
 Document: TypeAlias = "tuple[int, bytes]"

@@ -31,7 +31,7 @@ from puffin.values.column_bounds import Bound, Bounds, Missing
 from puffin.values.row_summary import RowSummary
 from puffin.version import version
 from stats_jobs.partial import Partial
-from stats_jobs.plan import PackedFiles, Scan, Work
+from stats_jobs.scan import PackedFiles, Scan, Work
 
 FORMAT_VERSION = 1
 """To be raised whenever a value means something else than before, or the same rows give another one."""

@@ -28,8 +28,10 @@ from puffin.storage import FileInfo, join
 from puffin.tables.leftovers import SAFETY_AGE, AgeLimit
 from puffin.tables.snapshot import TableSnapshot
 from puffin.version import created_by
+from stats_jobs.column_memory import state_columns
 from stats_jobs.partial import Partial, merge_partials
-from stats_jobs.plan import Scan, Work, balance, counted, state_columns
+from stats_jobs.plan import balance
+from stats_jobs.scan import Scan, Work, name_and_count
 from stats_jobs.step_file import StepFile, StepHead, can_keep, scan_digest, task_digest, to_blobs
 
 MOST_STEPS = 16
@@ -170,7 +172,7 @@ class _Left:
     def take(self, head: StepHead) -> frozenset[str]:
         """Take out what a step has read; return what tells its files from others."""
         popped = (self._places[scan, task].pop() for scan, tasks in head.scans.items() for task in tasks)
-        taken = dict(counted(work) for _, work in popped)
+        taken = dict(name_and_count(work) for _, work in popped)
         self.taken += sum(taken.values())
         return frozenset(taken)
 

@@ -56,7 +56,8 @@ def _plan(directory: str, snapshot_id: int) -> tuple[float, int, float]:
     from puffin.load import load_table
     from puffin.tables.base import SnapshotSelector
     from puffin.tables.scan_documents import unpack_batch
-    from stats_jobs.plan import Scan, plan_batches
+    from stats_jobs.plan import plan_batches
+    from stats_jobs.scan import Scan
     from stats_jobs.shipment import Shipment
 
     started = time.perf_counter()

@@ -22,7 +22,7 @@ from stats_jobs import SparkStarter, connect_tasks
 from stats_jobs.connect import ConnectCluster
 from stats_jobs.merge import Groups, loaded
 from stats_jobs.partial import Partial, merge_partials
-from stats_jobs.plan import Scan
+from stats_jobs.scan import Scan
 from stats_jobs.shipment import Shipment
 
 

@@ -21,7 +21,7 @@ from puffin.tables.scan_task import ContentFile, FileScanTask, ScanBatch, ScanCo
 from puffin.values.column_summary import ColumnSummary
 from stats_jobs.execute import read_batch, read_document
 from stats_jobs.partial import Partial, merge_partials
-from stats_jobs.plan import Scan
+from stats_jobs.scan import Scan
 from stats_jobs.shipment import Shipment
 
 SKETCHES, COUNTS = (THETA, SUMMARY), (ROW_COUNTS, THETA, SUMMARY)

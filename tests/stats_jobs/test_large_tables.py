@@ -11,11 +11,13 @@ import pytest
 from puffin.storage import Store
 from puffin.tables.base import Column
 from puffin.tables.scan_task import DATA, PARQUET, ContentFile, FileScanTask, ScanContext
+from stats_jobs.column_memory import by_columns, passes_over
 from stats_jobs.merge import Groups
 from stats_jobs.needs import Needs
 from stats_jobs.options import Options
 from stats_jobs.packed import Packing, pack_part
-from stats_jobs.plan import MOST_BATCHES, PackedFiles, Scan, by_columns, passes_over, piece_bytes, plan_batches
+from stats_jobs.plan import MOST_BATCHES, piece_bytes, plan_batches
+from stats_jobs.scan import PackedFiles, Scan
 from stats_jobs.shipment import Shipment
 from stats_jobs.steps import in_steps
 

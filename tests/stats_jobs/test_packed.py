@@ -23,9 +23,11 @@ from puffin.tables.scan_documents import unpack_batch
 from puffin.tables.scan_task import FileScanTask
 from stats_jobs import Options, SparkStarter, analyze, cluster, steps
 from stats_jobs import packed as packing
+from stats_jobs.column_memory import MOST_STATE, NUMBERS_STATE
 from stats_jobs.needs import Needs
 from stats_jobs.packed import SnapshotFiles
-from stats_jobs.plan import MOST_STATE, NUMBERS_STATE, PackedFiles, Scan, plan_batches, split_task
+from stats_jobs.plan import plan_batches, split_task
+from stats_jobs.scan import PackedFiles, Scan
 from stats_jobs.session import Turn
 from stats_jobs.shipment import Shipment
 from tests.bound import bound

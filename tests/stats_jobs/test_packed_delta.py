@@ -17,7 +17,8 @@ from puffin.tables.scan_documents import unpack_batch
 from puffin.tables.scan_task import FileScanTask
 from stats_jobs import Options, SparkStarter, analyze
 from stats_jobs.packed import SnapshotFiles
-from stats_jobs.plan import PackedFiles, Scan, plan_batches
+from stats_jobs.plan import plan_batches
+from stats_jobs.scan import PackedFiles, Scan
 from stats_jobs.session import Turn
 from stats_jobs.shipment import Shipment
 from tests.stats_jobs.test_packed import Elsewhere

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from puffin.statistics.kinds.joint import JointKind
 from puffin.tables.base import Column
 from puffin.tables.scan_task import ContentFile, FileScanTask
-from stats_jobs import plan
-from stats_jobs.plan import MOST_BATCHES, Scan, balance, plan_batches, total_bytes
+from stats_jobs import column_memory, plan
+from stats_jobs.plan import MOST_BATCHES, balance, plan_batches
+from stats_jobs.scan import Scan, total_bytes
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB
@@ -149,9 +150,9 @@ def test_scan_of_many_columns_is_divided_and_joint_columns_stay_together():
         {column: (joint,) if column == columns[0] else () for column in columns}, (task(GIB, "a"), task(5, "b"))
     )
     batches = planned([scan])
-    assert all(sum(map(plan.state_bytes, batch.columns)) <= plan.MOST_STATE for batch in batches)
-    nearly_full = plan.MOST_STATE - plan.state_bytes(columns[types.index("string")])
-    assert len({batch.columns for batch in batches}) <= 2 + sum(map(plan.state_bytes, columns)) // nearly_full
+    assert all(sum(map(column_memory.state_bytes, batch.columns)) <= column_memory.MOST_STATE for batch in batches)
+    nearly_full = column_memory.MOST_STATE - column_memory.state_bytes(columns[types.index("string")])
+    assert len({batch.columns for batch in batches}) <= 2 + sum(map(column_memory.state_bytes, columns)) // nearly_full
     assert all((columns[0] in batch.columns) == (columns[-1] in batch.columns) for batch in batches)
     read = Counter((c.field_id, t.data_file.file_path) for batch in batches for c in batch.columns for t in batch.tasks)
     assert set(read) == {(c.field_id, name) for c in columns for name in "ab"}

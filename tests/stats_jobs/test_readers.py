@@ -21,8 +21,9 @@ from puffin.statistics.kinds import ROW_COUNTS, SUMMARY, THETA
 from puffin.tables.snapshot import TableSnapshot
 from stats_jobs import Options, analyze, readers
 from stats_jobs.partial import Partial
-from stats_jobs.plan import Scan, plan_batches
+from stats_jobs.plan import plan_batches
 from stats_jobs.readers import Readers, plan_here
+from stats_jobs.scan import Scan
 
 ROWS = 300
 KINDS = Options().kinds

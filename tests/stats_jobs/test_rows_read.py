@@ -12,8 +12,9 @@ from puffin.load import load_table
 from puffin.statistics.kinds import THETA
 from puffin.tables.base import Column
 from stats_jobs import Options, Report, analyze
+from stats_jobs.column_memory import by_columns
 from stats_jobs.execute import read_document
-from stats_jobs.plan import Scan, by_columns
+from stats_jobs.scan import Scan
 from stats_jobs.shipment import Shipment
 
 
