@@ -165,7 +165,8 @@ def _written(found: Partial) -> int:
     """The bytes of the statistics file and of the private part of these columns, as a full run makes them."""
     from puffin.statistics.assemble import ColumnStatistics, companion_blobs, sketch_blobs
     from puffin.statistics.basis import ColumnPlan
-    from puffin.statistics.private_state.writing import LaterBlob, write_blobs
+    from puffin.statistics.private_state.blobs import LaterBlob
+    from puffin.statistics.private_state.writing import write_blobs
     from puffin.storage import LocalStore
     from puffin.tables.base import Snapshot
     from stats_jobs.compute import Plans, compute

@@ -14,8 +14,8 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from puffin.index.leftovers import index_leftovers
+from puffin.statistics.private_state.deletion import delete_files
 from puffin.statistics.private_state.upkeep import lost_state
-from puffin.statistics.private_state.writing import delete_files
 from puffin.storage import FileInfo
 from puffin.tables.commit import remove_dead_entries
 from puffin.tables.leftovers import SAFETY_AGE, AgeLimit, Kept, Leftover, Leftovers, StoredEntry

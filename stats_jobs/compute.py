@@ -24,7 +24,7 @@ from puffin.statistics.deltas import WITH_DELTAS
 from puffin.statistics.kinds import JOINT, PARTITION_SKETCHES, THETA
 from puffin.statistics.kinds.joint import JointKind
 from puffin.statistics.kinds.kind import Kind, Parts, Unsubtractable, Values
-from puffin.statistics.private_state.writing import KeptBlob
+from puffin.statistics.private_state.blobs import KeptBlob
 from puffin.tables.base import Column
 from puffin.tables.changes import Changes, Difference, RowKeys, compare
 from stats_jobs.joint import JointPlan

@@ -20,7 +20,7 @@ from puffin.statistics.basis import FULL, ColumnPlan, Unfit, nearest_fit
 from puffin.statistics.joint import fitting_set
 from puffin.statistics.kinds import JOINT
 from puffin.statistics.kinds.joint import JointKind
-from puffin.statistics.private_state.writing import KeptBlob
+from puffin.statistics.private_state.blobs import KeptBlob
 from puffin.tables.base import Column
 from puffin.tables.changes import Changes
 from puffin.tables.state import TableState

@@ -23,7 +23,8 @@ from puffin.errors import PuffinError
 from puffin.format import CREATED_BY
 from puffin.statistics.aside import PutAside, put_aside
 from puffin.statistics.private_state import places
-from puffin.statistics.private_state.writing import delete_files, write_blobs
+from puffin.statistics.private_state.deletion import delete_files
+from puffin.statistics.private_state.writing import write_blobs
 from puffin.storage import FileInfo, join
 from puffin.tables.leftovers import SAFETY_AGE, AgeLimit
 from puffin.tables.snapshot import TableSnapshot

@@ -13,8 +13,8 @@ from benchmarks.run import Run, say
 from benchmarks.session import spark_session
 from puffin.format import ROW_COUNTS_V1, THETA_V1, PuffinReader
 from puffin.load import load_table
+from puffin.statistics.private_state.blobs import KeptBlob
 from puffin.statistics.private_state.reading import read_private_state
-from puffin.statistics.private_state.writing import KeptBlob
 from puffin.tables.snapshot import Table
 from stats_jobs import Options, Report, SparkStarter, analyze
 

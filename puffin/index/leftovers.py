@@ -13,8 +13,8 @@ from puffin.errors import CorruptMetadataError, PuffinError
 from puffin.index.manifest import manifest_uri, manifest_versions, newest_readable
 from puffin.index.upkeep import IndexHome
 from puffin.statistics.private_state import places
+from puffin.statistics.private_state.deletion import delete_files
 from puffin.statistics.private_state.upkeep import directories
-from puffin.statistics.private_state.writing import delete_files
 from puffin.storage import FileInfo, is_temporary_name, join
 from puffin.tables.leftovers import AgeLimit, Kept, Leftover, Leftovers, link_objection
 from puffin.tables.snapshot import TableSnapshot

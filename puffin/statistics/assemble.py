@@ -19,9 +19,9 @@ from puffin.statistics.blob_properties import ABRIDGED, HASHED_HERE, Provenance,
 from puffin.statistics.deltas import payload_of
 from puffin.statistics.kinds import THETA, private_kinds, to_properties
 from puffin.statistics.kinds.kind import Kind, Values
+from puffin.statistics.private_state.blobs import Contents, DeltaBlob, KeptBlob, LaterBlob, OmittedBlob, PrivateBlob
 from puffin.statistics.private_state.manifest import BlobKey
 from puffin.statistics.private_state.places import HOME
-from puffin.statistics.private_state.writing import Contents, DeltaBlob, KeptBlob, LaterBlob, OmittedBlob, PrivateBlob
 from puffin.statistics.retained import RetainedBlob
 from puffin.tables.base import BlobEntry, Column, Snapshot
 

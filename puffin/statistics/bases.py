@@ -18,8 +18,8 @@ from puffin.statistics.blob_properties import HASHED_HERE, Provenance, SketchPro
 from puffin.statistics.deltas import WITH_DELTAS, can_have_delta
 from puffin.statistics.kinds import THETA, private_kinds, sized_kinds
 from puffin.statistics.kinds.kind import Home, Kind, Values
+from puffin.statistics.private_state.blobs import KeptBlob
 from puffin.statistics.private_state.upkeep import has_private_state
-from puffin.statistics.private_state.writing import KeptBlob
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.statistics.trust import Trust, noted_objection
 from puffin.tables.base import Column

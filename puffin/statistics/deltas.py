@@ -23,8 +23,8 @@ from puffin.sketches.row_counts import RowCounts
 from puffin.sketches.theta_image import MAX_THETA
 from puffin.statistics.kinds import DISTRIBUTION, ROW_COUNTS, sized_kinds
 from puffin.statistics.kinds.kind import Kind, Parts, Values
+from puffin.statistics.private_state.blobs import KeptBlob
 from puffin.statistics.private_state.manifest import Part
-from puffin.statistics.private_state.writing import KeptBlob
 
 LEAST_BYTES = 16 * 1024 * 1024
 """Less private state is written again: it is quickly done, and lookups have nothing to add up."""

@@ -10,9 +10,9 @@ from puffin.errors import PuffinError
 from puffin.format import CREATED_BY, ROW_COUNTS_V1, THETA_V1, BlobMetadata, PuffinReader, RawBlob
 from puffin.statistics.blob_properties import SketchProperties
 from puffin.statistics.kinds import private_kinds
+from puffin.statistics.private_state.blobs import OmittedBlob, PrivateBlob
 from puffin.statistics.private_state.manifest import BlobKey
 from puffin.statistics.private_state.reading import read_private_state
-from puffin.statistics.private_state.writing import OmittedBlob, PrivateBlob
 from puffin.tables.base import BlobEntry, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
 

@@ -19,10 +19,10 @@ from puffin.statistics.blob_properties import SketchProperties
 from puffin.statistics.deltas import WITH_DELTAS, added_up, takes_delta
 from puffin.statistics.kinds import private_kinds
 from puffin.statistics.kinds.kind import Home, Kind, T
+from puffin.statistics.private_state.blobs import KeptBlob, OmittedBlob
 from puffin.statistics.private_state.manifest import BlobKey, StoredKey
 from puffin.statistics.private_state.places import part_uri
 from puffin.statistics.private_state.reading import read_private_state
-from puffin.statistics.private_state.writing import KeptBlob, OmittedBlob
 from puffin.storage.shelf import Shelf, Shelved
 from puffin.tables.base import BlobEntry, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 
 from puffin.clean import clean
 from puffin.format import DISTRIBUTION_V1, PuffinReader
-from puffin.statistics.private_state.writing import WITH_VALUES
+from puffin.statistics.private_state.blobs import WITH_VALUES
 from stats_jobs import Options, analyze
 from stats_jobs.decide import is_stale
 

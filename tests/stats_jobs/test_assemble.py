@@ -16,8 +16,8 @@ from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.assemble import ColumnStatistics, assemble, choose_retained, companion_blobs, sketch_blobs
 from puffin.statistics.blob_properties import SketchProperties
 from puffin.statistics.kinds import PARTITION_SKETCHES, ROW_COUNTS, SUMMARY, THETA
+from puffin.statistics.private_state.blobs import KeptBlob, OmittedBlob
 from puffin.statistics.private_state.manifest import BlobKey, Part, StoredKey
-from puffin.statistics.private_state.writing import KeptBlob, OmittedBlob
 from puffin.statistics.retained import RetainedBlob, with_entries
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
 from puffin.values.column_summary import ColumnSummary

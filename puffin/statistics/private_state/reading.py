@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from puffin.errors import CorruptError, FileNotFound, UnsupportedError
 from puffin.statistics.private_state import places
+from puffin.statistics.private_state.blobs import KeptBlob, OmittedBlob
 from puffin.statistics.private_state.manifest import BlobKey, decode
-from puffin.statistics.private_state.writing import KeptBlob, OmittedBlob
 from puffin.tables.base import StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
 

@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterator
 
 from puffin.errors import CorruptError, FileNotFound, PuffinError, UnsupportedError
 from puffin.statistics.private_state import places
+from puffin.statistics.private_state.deletion import delete_files
 from puffin.statistics.private_state.manifest import Manifest, decode
-from puffin.statistics.private_state.writing import delete_files
 from puffin.storage import FileInfo, Store, is_temporary_name, join
 from puffin.tables.leftovers import SAFETY_AGE, AgeLimit, Kept, Leftover, Leftovers, link_objection
 from puffin.tables.snapshot import TableSnapshot

@@ -16,15 +16,13 @@ import dataclasses
 import functools
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from puffin.errors import CorruptError, PuffinError
 from puffin.format import (
     CREATED_BY,
-    DISTRIBUTION_V1,
-    PARTITION_SKETCHES_V1,
     Blob,
     BlobMetadata,
     PuffinReader,
@@ -33,73 +31,27 @@ from puffin.format import (
     WrittenFile,
 )
 from puffin.statistics.private_state import places
+from puffin.statistics.private_state.blobs import (
+    WITH_VALUES,
+    Contents,
+    DeltaBlob,
+    KeptBlob,
+    LaterBlob,
+    NewBlob,
+    OmittedBlob,
+    blob_key,
+)
+from puffin.statistics.private_state.deletion import delete_files
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
 from puffin.storage import Store
 from puffin.storage.shelf import Shelf, Shelved
-from puffin.tables.base import BlobEntry, StatisticsEntry
+from puffin.tables.base import StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
 from puffin.version import created_by
 
 _MANY = 256  # blobs, whose footer has some 40 kB
 
 _log = logging.getLogger(__name__)
-
-WITH_VALUES = frozenset((DISTRIBUTION_V1, PARTITION_SKETCHES_V1))
-"""The types of blobs that hold values of the table, and not only their hashes."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class KeptBlob:
-    """A private blob that an earlier run stored in this folder; its key has the snapshot id of its sketch."""
-
-    key: BlobKey
-    stored: StoredKey
-    directory: str
-
-    @property
-    def part_uri(self) -> str:
-        return places.part_uri(self.directory, self.stored.part.id)
-
-    def beside(self, snapshot_id: int) -> KeptBlob:
-        """The same blob for the sketch of a snapshot with the same rows."""
-        return dataclasses.replace(self, key=self.key._replace(snapshot_id=snapshot_id))
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class OmittedBlob:
-    """Notes that nobody wants a private blob, so that it is not missing; `key` is that of its sketch."""
-
-    key: BlobKey
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class DeltaBlob:
-    """A private blob that an earlier run stored, its key with the snapshot id of its new sketch, and one more delta."""
-
-    kept: KeptBlob
-    delta: Blob
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class LaterBlob:
-    """A private blob that is made when it is written, each time: those of a wide table need not fit into memory."""
-
-    key: BlobKey
-    make: Callable[[], Blob | RawBlob]
-
-
-NewBlob: TypeAlias = Blob | RawBlob | LaterBlob
-PrivateBlob: TypeAlias = NewBlob | KeptBlob | OmittedBlob | DeltaBlob
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Contents:
-    """The blobs of a statistics file in order, the same blobs in its entry, and its private state with its home."""
-
-    blobs: tuple[Blob | RawBlob, ...]
-    entries: tuple[BlobEntry, ...]
-    private: tuple[PrivateBlob, ...]
-    home: str | None
 
 
 class StatisticsFiles:
@@ -155,10 +107,10 @@ class StatisticsFiles:
             else:
                 new += _copied(opened, layers)
         written = self._write_parts(opened, directory, new)
-        found = {_key(blob): written[_key(blob)] for blob in plain}
+        found = {blob_key(blob): written[blob_key(blob)] for blob in plain}
         for each in kept:
             base, *deltas = (stays.get(layer.copy) or written[layer.copy] for layer in each.layers)
-            deltas += [written[_key(each.delta)]] if each.delta is not None else []
+            deltas += [written[blob_key(each.delta)]] if each.delta is not None else []
             found[each.key] = dataclasses.replace(base, deltas=tuple(deltas))
         name = entry.statistics_path.rpartition("/")[2]
         manifest = Manifest(opened.state.uuid, name, entry.file_size_in_bytes, found, omitted)
@@ -170,7 +122,8 @@ class StatisticsFiles:
     def _write_parts(self, opened: TableSnapshot, directory: str, blobs: Sequence[NewBlob]) -> dict[BlobKey, StoredKey]:
         """Write a part for blobs with values and one for those without, side by side: both take time to compress."""
         halves = [
-            [each for each in blobs if (_key(each).type in WITH_VALUES) == has_values] for has_values in (True, False)
+            [each for each in blobs if (blob_key(each).type in WITH_VALUES) == has_values]
+            for has_values in (True, False)
         ]
         parts = [part for part in halves if part]
         with ThreadPoolExecutor(max(1, len(parts)), thread_name_prefix="puffin-writer") as pool:
@@ -203,20 +156,6 @@ def write_blobs(
         for blob in blobs:
             _ = writer.add(blob) if isinstance(blob, Blob) else writer.copy(blob)
         return writer.finish()
-
-
-def delete_files(uris: Iterable[str], store_for: Callable[[str], Store]) -> list[PuffinError]:
-    """Delete files of ours, with the folders that they have to themselves; return the failures."""
-    failures: list[PuffinError] = []
-    for uri in uris:
-        try:
-            store = store_for(uri)
-            store.delete(uri)
-            if places.has_own_folder(uri):
-                store.delete_empty_directory(uri.rpartition("/")[0])
-        except PuffinError as exc:
-            failures.append(exc)
-    return failures
 
 
 class _Layer(NamedTuple):
@@ -261,7 +200,7 @@ def _holds_other_values(opened: TableSnapshot, kept: Sequence[_Layer]) -> bool:
     wanted = {layer.wanted for layer in kept}
     try:
         with _part_of(opened, kept[0]) as reader:
-            stored = {_key(blob) for blob in reader.file_metadata.blobs}
+            stored = {blob_key(blob) for blob in reader.file_metadata.blobs}
             return wanted <= stored and any(key.type in WITH_VALUES for key in stored - wanted)
     except PuffinError as exc:
         _log.warning("%s: whether it holds values of deleted rows is unknown: %s", kept[0].part_uri, exc)
@@ -273,7 +212,7 @@ def _copied(opened: TableSnapshot, kept: Sequence[_Layer]) -> list[NewBlob]:
     copies: list[NewBlob] = []
     shelf = Shelf() if len(kept) > _MANY else None
     with _part_of(opened, kept[0]) as reader:
-        stored = {_key(blob): blob for blob in reader.file_metadata.blobs}
+        stored = {blob_key(blob): blob for blob in reader.file_metadata.blobs}
         for layer in kept:
             if layer.wanted not in stored:
                 raise CorruptError(f"{layer.part_uri}: expected a blob {tuple(layer.wanted)}, found none")
@@ -295,10 +234,3 @@ def _part_of(opened: TableSnapshot, kept: _Layer) -> Iterator[PuffinReader]:
     part, uri = kept.stored.part, kept.part_uri
     with opened.store_for(uri).open_source(uri) as source:
         yield PuffinReader(source, file_size=part.file_size, footer_size=part.footer_size)
-
-
-def _key(stored: NewBlob | BlobMetadata) -> BlobKey:
-    if isinstance(stored, LaterBlob):
-        return stored.key
-    said = stored.metadata if isinstance(stored, RawBlob) else stored
-    return BlobKey(said.type, said.fields[0], said.snapshot_id)
