@@ -41,6 +41,7 @@ _AHEAD = 512  # tables that are done or wait while one before them is worked on;
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
+_Options = TypeVar("_Options", Options, IndexOptions)
 
 
 Watch: TypeAlias = Callable[[str], AbstractContextManager[Progress | None]]
@@ -71,14 +72,7 @@ def analyze_many(
         Closing the iterator ends what still runs, and a starter that was passed starts nothing after that.
     """
     check_list(tables, "tables")
-    wanted = options or Options()
-
-    def run(table: Table, starter: SparkStarter) -> Report | None:
-        if only_stale and not is_stale(table, wanted):
-            return None
-        with contextlib.nullcontext() if watch is None else watch(table.name) as progress:
-            return analyze(table, wanted, starter, progress)
-
+    run = _with_options(analyze, options or Options(), is_stale if only_stale else None, watch)
     return _on_each(tables, run, spark, catalog, catalog_properties)
 
 
@@ -98,15 +92,25 @@ def index_many(
     ``only_stale`` skips tables whose index has every file of the current snapshot.
     """
     check_list(tables, "tables")
-    wanted = options or IndexOptions()
+    run = _with_options(index, options or IndexOptions(), is_index_stale if only_stale else None, watch)
+    return _on_each(tables, run, spark, catalog, catalog_properties)
 
-    def run(table: Table, starter: SparkStarter) -> IndexReport | None:
-        if only_stale and not is_index_stale(table, wanted):
+
+def _with_options(
+    job: Callable[[Table, _Options, SparkStarter, Progress | None], _R],
+    options: _Options,
+    is_stale: Callable[[Table, _Options], bool] | None,
+    watch: Watch | None,
+) -> Callable[[Table, SparkStarter], _R | None]:
+    """Run a job with these options on a table; None if ``is_stale`` says that it need not run."""
+
+    def run(table: Table, starter: SparkStarter) -> _R | None:
+        if is_stale is not None and not is_stale(table, options):
             return None
         with contextlib.nullcontext() if watch is None else watch(table.name) as progress:
-            return index(table, wanted, starter, progress)
+            return job(table, options, starter, progress)
 
-    return _on_each(tables, run, spark, catalog, catalog_properties)
+    return run
 
 
 def _on_each(
@@ -134,7 +138,7 @@ def _on_each(
 
 
 def in_order(
-    analyze_one: Callable[[_T], _R],
+    run_one: Callable[[_T], _R],
     tables: Iterable[_T],
     *,
     at_once: int = TABLES_AT_ONCE,
@@ -144,7 +148,7 @@ def in_order(
     """
     Yield each table with its result, in the order given; raise the first error that is no PuffinError at the end.
 
-    ``analyze_one`` is called in ``at_once`` threads, each of which calls ``thread_setup`` first. ``cancel`` makes
+    ``run_one`` is called in ``at_once`` threads, each of which calls ``thread_setup`` first. ``cancel`` makes
     running calls end soon; it is called repeatedly until they have ended.
     """
     pool = ThreadPoolExecutor(at_once, thread_name_prefix="puffin-table", initializer=thread_setup)
@@ -154,7 +158,7 @@ def in_order(
     try:
         while True:
             more = itertools.islice(left, _AHEAD - len(runs))
-            runs.extend((table, pool.submit(analyze_one, table)) for table in more)
+            runs.extend((table, pool.submit(run_one, table)) for table in more)
             if not runs:
                 break
             wait([runs[0][1]])
