@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from puffin.lazy import on_first_use
 from stats_jobs.analyze import analyze
-from stats_jobs.index import IndexOptions, index
+from stats_jobs.index import index
 from stats_jobs.many import analyze_many, index_many
-from stats_jobs.options import Options
+from stats_jobs.options import IndexOptions, Options
 from stats_jobs.report import Report
 from stats_jobs.session import SparkStarter
 

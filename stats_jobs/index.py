@@ -10,118 +10,30 @@ import dataclasses
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from puffin.errors import CorruptMetadataError, UnsupportedTypeError, UsageError
 from puffin.index.coverage import indexed_columns
 from puffin.index.manifest import IndexManifest
-from puffin.index.sizes import DEFAULT_FPP, check_fpp
+from puffin.index.sizes import DEFAULT_FPP
 from puffin.index.upkeep import Index, IndexHome
 from puffin.index.value_hashes import check_indexable
 from puffin.load import load_table
 from puffin.statistics.private_state import places
-from puffin.tables.arguments import NameOrPath, check_list
+from puffin.tables.arguments import NameOrPath
 from puffin.tables.base import Column
 from puffin.tables.snapshot import Table, TableSnapshot
 from puffin.tables.state import TableState
 from stats_jobs.cluster import Progress
 from stats_jobs.index_plan import IndexPlan
-from stats_jobs.options import DRIVER_BYTES
+from stats_jobs.index_report import IndexedColumn, IndexReport
+from stats_jobs.options import IndexOptions
 from stats_jobs.partial import Partial
 from stats_jobs.run import Runner
 from stats_jobs.session import SparkStarter, Turn, starter_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class IndexOptions:
-    """
-    How to index a table.
-
-    Attributes:
-        columns: Names or dotted paths to add; None to catch up the columns that the index has.
-        drop: Names or dotted paths to take out.
-        fpp: The rate of false positives; None for that of the index, or 0.01 for new columns. Another rate than before
-            makes the column be read again.
-        home: As `stats_jobs.Options.home`.
-        dry_run: Write nothing.
-        driver_bytes: As `stats_jobs.Options.driver_bytes`.
-
-    Raises:
-        UsageError: The rate is not between 0.000001 and 0.5, there is a text in place of a list, or a column is to be
-            added and taken out.
-    """
-
-    columns: tuple[str, ...] | None = None
-    drop: tuple[str, ...] = ()
-    fpp: float | None = None
-    home: str | None = None
-    dry_run: bool = False
-    driver_bytes: int = DRIVER_BYTES
-
-    def __post_init__(self) -> None:
-        check_list(self.columns, "column names")
-        check_list(self.drop, "column names")
-        if both := set(self.columns or ()).intersection(self.drop):
-            raise UsageError(f"columns and drop: expected different columns, found {', '.join(sorted(both))} in both")
-        if self.fpp is not None:
-            check_fpp(self.fpp)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class IndexedColumn:
-    """A column of the index; ``bytes`` are those of its segments."""
-
-    column: Column
-    fpp: float
-    bytes: int
-
-    def to_json(self) -> dict[str, Any]:
-        column = self.column
-        return {
-            "column": column.name,
-            "field-id": column.field_id,
-            "type": column.type,
-            "fpp": self.fpp,
-            "bytes": self.bytes,
-        }
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class IndexReport:
-    """
-    What a run did.
-
-    Attributes:
-        files_indexed: The files of the snapshot that are covered for every column, after the run.
-        files_read: Those whose values were read, for a column at least.
-        files_lifted: Those whose own Bloom filters were enough, for every column that lacked them.
-        elapsed_seconds: Without ``session_seconds``, starting Spark.
-    """
-
-    table: str
-    format: str
-    snapshot_id: int | None
-    columns: tuple[IndexedColumn, ...]
-    files_total: int = 0
-    files_indexed: int = 0
-    files_read: int = 0
-    files_lifted: int = 0
-    rows_read: int = 0
-    bytes_read: int = 0
-    segments: int = 0
-    index_bytes: int = 0
-    committed: bool = False
-    elapsed_seconds: float = 0.0
-    session_seconds: float = 0.0
-
-    def to_json(self) -> dict[str, Any]:
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        fields["columns"] = [column.to_json() for column in self.columns]
-        fields |= {name: round(fields[name], 3) for name in ("elapsed_seconds", "session_seconds")}
-        return {name.replace("_", "-"): value for name, value in fields.items()}
 
 
 def index(
@@ -273,9 +185,5 @@ def _rates(state: TableState, manifest: IndexManifest, options: IndexOptions) ->
             raise UnsupportedTypeError(f"{state.location}: column {column.name!r}: {exc}") from exc
     dropped = set(state.select_columns(options.drop))
     columns = dict.fromkeys((*known, *added))
-    return {
-        column: options.fpp if options.fpp is not None and (column in added or not added)
-        else known.get(column, DEFAULT_FPP)
-        for column in columns
-        if column not in dropped
-    }  # fmt: skip
+    given = {} if options.fpp is None else dict.fromkeys(added or columns, options.fpp)
+    return {column: given.get(column, known.get(column, DEFAULT_FPP)) for column in columns if column not in dropped}

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from puffin.errors import PuffinError
 from puffin.tables.snapshot import CURRENT, TableSnapshot
-from stats_jobs.index import IndexReport, IndexRun, existing_index
+from stats_jobs.index import IndexRun, existing_index
+from stats_jobs.index_report import IndexReport
 from stats_jobs.options import Options
 from stats_jobs.partial import Partial
 from stats_jobs.run import Runner

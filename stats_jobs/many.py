@@ -27,8 +27,9 @@ from puffin.tables.snapshot import Table
 from stats_jobs.analyze import analyze
 from stats_jobs.cluster import Progress
 from stats_jobs.decide import is_stale
-from stats_jobs.index import IndexOptions, IndexReport, index, is_index_stale
-from stats_jobs.options import Options
+from stats_jobs.index import index, is_index_stale
+from stats_jobs.index_report import IndexReport
+from stats_jobs.options import IndexOptions, Options
 from stats_jobs.report import Report
 from stats_jobs.session import SparkStarter
 

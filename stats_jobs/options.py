@@ -1,4 +1,4 @@
-"""The options of an analysis, checked when they are made."""
+"""The options of an analysis and of the index job, checked when they are made."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from puffin.errors import UsageError
 from puffin.format import LZ4, ZSTD
+from puffin.index.sizes import check_fpp
 from puffin.sketches.joint_sketches import LEAST_COLUMNS, MOST_COLUMNS
 from puffin.sketches.sizes import DEFAULT_LG_K, check_lg_k
 from puffin.statistics.kinds import DISTRIBUTION, ROW_COUNTS, sized_kinds
@@ -100,3 +101,38 @@ class Options:
             names = columns.split("+")
             if not LEAST_COLUMNS <= len(names) <= MOST_COLUMNS or not all(names):
                 raise UsageError(f"joint: expected 2 to 4 columns such as country+city, found {columns!r}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class IndexOptions:
+    """
+    How to index a table.
+
+    Attributes:
+        columns: Names or dotted paths to add; None to catch up the columns that the index has.
+        drop: Names or dotted paths to take out.
+        fpp: The rate of false positives; None for that of the index, or 0.01 for new columns. Another rate than before
+            makes the column be read again.
+        home: As `stats_jobs.Options.home`.
+        dry_run: Write nothing.
+        driver_bytes: As `stats_jobs.Options.driver_bytes`.
+
+    Raises:
+        UsageError: The rate is not between 0.000001 and 0.5, there is a text in place of a list, or a column is to be
+            added and taken out.
+    """
+
+    columns: tuple[str, ...] | None = None
+    drop: tuple[str, ...] = ()
+    fpp: float | None = None
+    home: str | None = None
+    dry_run: bool = False
+    driver_bytes: int = DRIVER_BYTES
+
+    def __post_init__(self) -> None:
+        check_list(self.columns, "column names")
+        check_list(self.drop, "column names")
+        if both := set(self.columns or ()).intersection(self.drop):
+            raise UsageError(f"columns and drop: expected different columns, found {', '.join(sorted(both))} in both")
+        if self.fpp is not None:
+            check_fpp(self.fpp)

@@ -16,7 +16,7 @@ from puffin.tables.snapshot import TableSnapshot
 from puffin.tables.state import TableState
 from stats_jobs.compute import Computation, Computed
 from stats_jobs.decide import Decision
-from stats_jobs.index import IndexReport
+from stats_jobs.index_report import IndexReport
 from stats_jobs.needs import Needs
 from stats_jobs.options import FULL, INCREMENTAL, Options
 from stats_jobs.publish import Published

@@ -28,7 +28,8 @@ from puffin.index.manifest import IndexManifest, commit
 from puffin.index.upkeep import IndexHome
 from puffin.load import load_table
 from stats_jobs import Options, analyze
-from stats_jobs.index import IndexOptions, index
+from stats_jobs.index import index
+from stats_jobs.options import IndexOptions
 
 NAMES = (_BUILD, _BESIDE, _APPEND, _COMPACTION, _SIZE) = (
     "index-build",

@@ -111,7 +111,8 @@ def _readers(lookup: Lookup, directory: Path, table: StaticTable, where: str) ->
 
 def _files_left(directory: Path, keys: Any, fpp: float, results: Results) -> None:
     from puffin import Lookup
-    from stats_jobs.index import IndexOptions, index
+    from stats_jobs.index import index
+    from stats_jobs.options import IndexOptions
 
     say(f"indexing {directory.name} at {fpp:g}")
     index(str(directory), IndexOptions(columns=("uid",), fpp=fpp, driver_bytes=1 << 62))
@@ -136,7 +137,8 @@ def _mean_left(plans: Any) -> float:
 
 def keyed_table(files: int) -> tuple[Path, Any]:
     """An indexed table whose key is random, and some keys that it has; all keys are even."""
-    from stats_jobs.index import IndexOptions, index
+    from stats_jobs.index import index
+    from stats_jobs.options import IndexOptions
 
     directory = HOME / "data" / f"index-keyed-{files}"
     keys = np.random.default_rng(3).permutation(files * _KEYED_ROWS).astype(np.int64) * 2

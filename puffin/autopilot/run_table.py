@@ -14,7 +14,7 @@ from puffin.policy.model import Cleaning
 from puffin.policy.table_policy import TablePolicy
 from puffin.tables.snapshot import Table
 from stats_jobs import Options, SparkStarter, analyze, index
-from stats_jobs.index import IndexOptions
+from stats_jobs.options import IndexOptions
 
 Progress = Callable[[int, int], None]
 

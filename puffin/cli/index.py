@@ -12,7 +12,7 @@ from puffin.cli.options import column_names
 from puffin.cli.render import aligned, human_bytes
 
 if TYPE_CHECKING:
-    from stats_jobs.index import IndexReport
+    from stats_jobs.index_report import IndexReport
 
 
 @click.command(name="index")
@@ -60,7 +60,7 @@ def command(
         print_advice(ctx, chosen, options_as_given["columns"], options_as_given["fpp"])
         return
     from stats_jobs import index, index_many
-    from stats_jobs.index import IndexOptions
+    from stats_jobs.options import IndexOptions
 
     options = IndexOptions(**options_as_given, **chosen.limits, drop=drop or ())
     run_job(ctx, chosen, Job(index, index_many, options, _text, _ending))

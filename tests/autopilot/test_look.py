@@ -15,7 +15,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 from puffin.autopilot.look import Watcher
 from puffin.policy.document import parse_policy
 from stats_jobs import analyze
-from stats_jobs.index import IndexOptions, index
+from stats_jobs.index import index
+from stats_jobs.options import IndexOptions
 from tests.autopilot.conftest import append
 
 

@@ -242,7 +242,8 @@ def test_dry_run_writes_no_set(delta):
 
 def test_set_beside_partitions_and_an_index_is_read_with_them(shared):
     """Each file is opened once, whatever is computed from it."""
-    from stats_jobs.index import IndexOptions, index
+    from stats_jobs.index import index
+    from stats_jobs.options import IndexOptions
 
     table = shared("t", rows(random.Random(0), 400))
     with table.load().update_spec() as update:

@@ -10,7 +10,8 @@ import json
 import sys
 from typing import Any
 
-from stats_jobs.index import IndexOptions, index
+from stats_jobs.index import index
+from stats_jobs.options import IndexOptions
 from tests.interop.face.files_read import files_read
 
 FILES, ROWS = 40, 20

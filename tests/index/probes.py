@@ -12,7 +12,8 @@ from puffin.index.value_hashes import is_indexable
 from puffin.load import load_table
 from puffin.planning.plan import Planner
 from puffin.tables.base import SnapshotSelector
-from stats_jobs.index import IndexOptions, index
+from stats_jobs.index import index
+from stats_jobs.options import IndexOptions
 from tests.index.whole_files import DeltaFiles, IcebergFiles, RowsOfFiles
 from tests.planning.random_filters import FLOATS, UNWRITABLE, Filter, Leaf, RandomFilters, Test, matches
 

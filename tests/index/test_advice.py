@@ -28,7 +28,8 @@ from puffin.planning.plan import Planner
 from puffin.tables.base import Column
 from puffin.tables.file_metrics import FileMetrics
 from stats_jobs import Options, analyze
-from stats_jobs.index import IndexOptions, index
+from stats_jobs.index import index
+from stats_jobs.options import IndexOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,8 +15,10 @@ from puffin.load import load_table
 from puffin.planning.plan import Planner
 from puffin.tables.base import SnapshotSelector
 from stats_jobs import Options, analyze
-from stats_jobs.index import IndexOptions, IndexReport, index
+from stats_jobs.index import index
 from stats_jobs.index_plan import IndexPlan
+from stats_jobs.index_report import IndexReport
+from stats_jobs.options import IndexOptions
 from tests.index.stored_filters import stored_filters
 
 

@@ -21,7 +21,8 @@ from puffin.index.value_hashes import is_indexable
 from puffin.load import load_table
 from puffin.planning.plan import Planner
 from puffin.tables.base import SnapshotSelector
-from stats_jobs.index import IndexOptions, index
+from stats_jobs.index import index
+from stats_jobs.options import IndexOptions
 from tests.index.probes import Probes, check_pruning
 from tests.index.whole_files import DeltaFiles
 from tests.planning.random_tables import KnownFile, RandomTable

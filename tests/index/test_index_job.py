@@ -28,8 +28,9 @@ from puffin.load import load_table
 from puffin.planning.file_plan import FilePlan
 from puffin.planning.plan import Planner
 from puffin.tables.base import SnapshotSelector
-from stats_jobs.index import IndexOptions, existing_index, index
+from stats_jobs.index import existing_index, index
 from stats_jobs.index_plan import IndexPlan
+from stats_jobs.options import IndexOptions
 from stats_jobs.partial import Partial
 from tests.index.stored_filters import stored_filters
 from tests.processes import at_once, talking

@@ -22,7 +22,8 @@ from puffin.load import load_table
 from puffin.planning.plan import Planner
 from puffin.tables.scan_task import FileScanTask, ScanBatch, ScanContext
 from stats_jobs.execute import read_batch
-from stats_jobs.index import IndexOptions, index
+from stats_jobs.index import index
+from stats_jobs.options import IndexOptions
 from stats_jobs.partial import Partial, merge_partials
 from stats_jobs.plan import split_task
 from tests.hand_made_table import HandMadeTable, store_for

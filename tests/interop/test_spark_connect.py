@@ -31,8 +31,8 @@ from puffin.errors import CorruptMetadataError, FileNotFound, SetupError, Storag
 from puffin.iceberg.scan import parts
 from puffin.iceberg.scan import plan as scan_plan
 from stats_jobs import Options, SparkStarter, SparkTable, analyze, analyze_many, index, merge, plan
-from stats_jobs.index import IndexOptions
 from stats_jobs.many import in_order
+from stats_jobs.options import IndexOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

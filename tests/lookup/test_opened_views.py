@@ -14,7 +14,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 from puffin.load import load_table
 from puffin.lookup import Lookup
 from puffin.tables.snapshot import TableSnapshot
-from stats_jobs.index import IndexOptions, index
+from stats_jobs.index import index
+from stats_jobs.options import IndexOptions
 
 
 @pytest.fixture

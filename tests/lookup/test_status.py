@@ -17,7 +17,8 @@ from puffin.lookup.health import TableStatus
 from puffin.lookup.places import Place
 from puffin.lookup.status import status, table_status
 from stats_jobs import Options, analyze
-from stats_jobs.index import IndexOptions, index
+from stats_jobs.index import index
+from stats_jobs.options import IndexOptions
 from tests.foretold import analyze_as_foretold, check_foretold
 
 FIELDS = [(1, "k", "long"), (2, "s", "string")]

@@ -17,7 +17,8 @@ from deltalake import DeltaTable, write_deltalake
 
 import puffin
 from puffin.errors import UnsupportedTableError, UsageError
-from stats_jobs.index import IndexOptions, index
+from stats_jobs.index import index
+from stats_jobs.options import IndexOptions
 
 ODD = ["x y", "a%20b", "a/b", "ü?*[1]", "plus+", None, "07"]
 """Partition values that paths encode."""

@@ -23,7 +23,8 @@ from puffin.errors import ColumnNotFound, SnapshotNotFound, UsageError
 from puffin.lookup.kept_planner import KeptPlanner, KeptPlanners
 from puffin.planning.plan import Planner
 from puffin.storage.local import LocalStore
-from stats_jobs.index import IndexOptions, index
+from stats_jobs.index import index
+from stats_jobs.options import IndexOptions
 
 ROWS = 40
 TTL = 10.0

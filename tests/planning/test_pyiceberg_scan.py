@@ -13,7 +13,8 @@ from pyiceberg.table import StaticTable, Table
 
 import puffin
 from puffin.errors import UnsupportedTableError, UsageError
-from stats_jobs.index import IndexOptions, index
+from stats_jobs.index import index
+from stats_jobs.options import IndexOptions
 
 
 @pytest.fixture

@@ -22,7 +22,8 @@ import pyarrow as pa
 from puffin.index.value_hashes import is_indexable
 from puffin.load import load_table
 from puffin.planning.plan import Planner
-from stats_jobs.index import IndexOptions, index
+from stats_jobs.index import index
+from stats_jobs.options import IndexOptions
 from tests.planning.random_filters import EPOCH, FLOATS, Leaf, RandomFilters, Row, matches, rounded
 
 FILTERS = int(os.environ.get("PUFFIN_RANDOM_FILTERS", "300"))

@@ -17,7 +17,8 @@ from puffin.index.value_hashes import is_indexable
 from puffin.load import load_table
 from puffin.planning.file_plan import FilePlan
 from puffin.planning.plan import Planner
-from stats_jobs.index import IndexOptions, index
+from stats_jobs.index import index
+from stats_jobs.options import IndexOptions
 from tests.planning.random_filters import FLOATS, Test, leaf_tests, matches
 from tests.planning.random_tables import KnownFile, RandomTable
 from tests.planning.transformed import may_have_overflowed

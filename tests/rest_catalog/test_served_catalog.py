@@ -21,7 +21,8 @@ from puffin.rest_catalog.catalog import ServedCatalog
 from puffin.rest_catalog.names import Names, TableName
 from puffin.rest_catalog.planning_mode import CLIENT, KEY, PROPERTY, REASON, SERVER
 from puffin.rest_catalog.scan_request import ScanRequest
-from stats_jobs.index import IndexOptions, index
+from stats_jobs.index import index
+from stats_jobs.options import IndexOptions
 
 TABLE = TableName(("db",), "t")
 FILES = 6

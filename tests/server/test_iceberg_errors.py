@@ -335,6 +335,7 @@ def test_index_that_cannot_be_read_is_left_out_without_values_in_the_log(
 
 
 def index_of(table: str, properties: dict[str, str]) -> None:
-    from stats_jobs.index import IndexOptions, index
+    from stats_jobs.index import index
+    from stats_jobs.options import IndexOptions
 
     index(table, IndexOptions(columns=("s",)), catalog="c", catalog_properties=properties)

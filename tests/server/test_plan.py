@@ -17,7 +17,8 @@ from deltalake import write_deltalake
 import puffin
 from puffin.planning.file_plan import FilePlan
 from puffin.server.settings import Limits
-from stats_jobs.index import IndexOptions, index
+from stats_jobs.index import index
+from stats_jobs.options import IndexOptions
 
 SECRET = "s3cretvalue"
 

@@ -17,7 +17,8 @@ from puffin.load import Tables
 from puffin.lookup.places import Place
 from puffin.lookup.status import status
 from stats_jobs import analyze
-from stats_jobs.index import IndexOptions, index
+from stats_jobs.index import index
+from stats_jobs.options import IndexOptions
 
 
 def test_status_is_that_of_the_command(tmp_path: Path, client_of: Callable[..., Any]) -> None:

@@ -20,8 +20,8 @@ from puffin.errors import PuffinError, SetupError, StorageError, TableNotFound, 
 from puffin.iceberg.catalogs.sql import SqlDatabase
 from puffin.storage import LocalStore
 from stats_jobs import Options, SparkStarter, analyze, index
-from stats_jobs.index import IndexOptions
 from stats_jobs.many import TABLES_AT_ONCE, analyze_many, in_order, index_many
+from stats_jobs.options import IndexOptions
 from stats_jobs.session import SLOTS
 
 SOON = 60  # seconds in which whatever ought to happen has happened

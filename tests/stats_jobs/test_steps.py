@@ -31,8 +31,9 @@ from puffin.tables.leftovers import SAFETY_AGE, AgeLimit
 from puffin.values.column_bounds import Bounds, Missing
 from puffin.values.row_summary import RowSummary
 from stats_jobs import Options, SparkStarter, analyze, steps
-from stats_jobs.index import IndexOptions, index
+from stats_jobs.index import index
 from stats_jobs.index_plan import IndexPlan
+from stats_jobs.options import IndexOptions
 from stats_jobs.partial import Partial
 from stats_jobs.step_file import StepFile, StepHead, to_blobs
 from stats_jobs.target import Target

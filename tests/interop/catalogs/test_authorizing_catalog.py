@@ -19,7 +19,8 @@ from pyiceberg.exceptions import RESTError
 
 from puffin.rest_catalog import planned_scan
 from puffin.server.settings import Settings
-from stats_jobs.index import IndexOptions, index
+from stats_jobs.index import index
+from stats_jobs.options import IndexOptions
 from tests.interop.catalogs.authorizing import OF_TABLE, TAG, VENDED, Authorizing, authorizing
 from tests.server.conftest import Client
 

@@ -11,7 +11,8 @@ import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.expressions import EqualTo
 
-from stats_jobs.index import IndexOptions, index
+from stats_jobs.index import index
+from stats_jobs.options import IndexOptions
 from tests.interop.face.conftest import FAST, PLANNED_BY_SERVER, Face
 from tests.interop.face.files_read import files_read
 
