@@ -3,7 +3,7 @@ Replays the Delta log: from its files to a version's protocol, metadata, live fi
 
 A version is the newest checkpoint up to it, changed by the commits after that (protocol, "Action Reconciliation"). An
 unreadable checkpoint matters only if the commits and checkpoints before it have been cleaned up, since it repeats what
-the log said before. Log entries never change, so a limited number of parsed entries is kept.
+the log said before.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import bisect
 import datetime
 import functools
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -22,13 +21,13 @@ from puffin.delta.log.actions import (
     FileWithStatistics,
     Metadata,
     Protocol,
-    parse_commit,
     read_file_statistics,
 )
+from puffin.delta.log.kept_entries import LogEntries
 from puffin.delta.log.log_files import NO_CONTENT, Checkpoint, CheckpointContent, LogFiles, list_log
 from puffin.delta.log.protocol import in_commit_timestamps_enabled
 from puffin.errors import CorruptMetadataError, FileNotFound, SnapshotNotFound, UnsupportedError
-from puffin.storage import FileInfo, LocalStore, Store, join
+from puffin.storage import FileInfo, Store, join
 from puffin.tables.base import natural_number
 
 if TYPE_CHECKING:
@@ -43,15 +42,12 @@ _IN_COMMIT_TIMESTAMPS_SINCE = "delta.inCommitTimestampEnablementVersion"
 
 _EPOCH = datetime.datetime.fromtimestamp(0, datetime.timezone.utc)
 
-_READERS = 8  # of log entries, at the same time
-_KEPT_ACTIONS = 200_000  # on files, plus one for each kept log entry
-
 
 class DeltaLog:
     def __init__(self, location: str, store: Store) -> None:
         self.location = location
         self.store = store
-        self._entries = _LogEntries(store)
+        self._entries = LogEntries(store)
 
     def segment(self, version: int | None = None) -> LogSegment:
         """
@@ -90,7 +86,7 @@ class LogSegment:
         checkpoint_version: The newest checkpoint that the version can be made from; None if there is none.
     """
 
-    def __init__(self, files: LogFiles, version: int, store: Store, entries: _LogEntries) -> None:
+    def __init__(self, files: LogFiles, version: int, store: Store, entries: LogEntries) -> None:
         self._files = files
         self._store = store
         self._entries = entries
@@ -150,13 +146,7 @@ class LogSegment:
 
         It is called again, with the files of an older checkpoint, if one turns out to be unreadable.
         """
-        errors: list[CorruptMetadataError | FileNotFound] = []
-        for start in self._starts:
-            try:
-                return fold(self._live_files(start, with_statistics=with_statistics))
-            except (CorruptMetadataError, FileNotFound) as exc:
-                errors.append(exc)
-        raise errors[0]
+        return self._first_readable(lambda start: fold(self._live_files(start, with_statistics=with_statistics)))
 
     def outline(self, most_rows: int, least_files: int, worth_bytes: int) -> tuple[Outline, Said] | None:
         """
@@ -280,11 +270,14 @@ class LogSegment:
 
     @functools.cached_property
     def _start(self) -> tuple[Checkpoint, CheckpointContent]:
-        """The newest readable checkpoint; without one, raises the error of the newest checkpoint."""
+        return self._first_readable(lambda start: (start, self._content(start)))
+
+    def _first_readable(self, read: Callable[[Checkpoint], _Result]) -> _Result:
+        """What the newest readable checkpoint gives; without one, raises the error of the newest checkpoint."""
         errors: list[CorruptMetadataError | FileNotFound] = []
         for start in self._starts:
             try:
-                return start, self._content(start)
+                return read(start)
             except (CorruptMetadataError, FileNotFound) as exc:
                 errors.append(exc)
         raise errors[0]
@@ -330,48 +323,3 @@ class LogSegment:
             written = 0 if file.mtime is None else (file.mtime - _EPOCH) // datetime.timedelta(milliseconds=1)
             times[version] = at = max(written, at + 1)
         return times
-
-
-class _LogEntries:
-    """Reads and parses several log entries at a time, and keeps the latest ones."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._lock = threading.Lock()
-        # The key is the whole file info, since a recreated table has other entries of the same name.
-        self._kept: dict[FileInfo, Commit] = {}
-        self._kept_actions = 0
-
-    def read(self, entries: list[tuple[int, FileInfo]]) -> list[Commit]:
-        with self._lock:
-            found = {file: self._kept[file] for _, file in entries if file in self._kept}
-        missing = [(version, file) for version, file in entries if file not in found]
-        # A local file is read in less time than a thread takes to start.
-        if len(missing) > (_READERS if isinstance(self._store, LocalStore) else 1):
-            from concurrent.futures import ThreadPoolExecutor
-
-            with ThreadPoolExecutor(_READERS) as pool:
-                parsed = list(pool.map(self._parse, missing))
-        else:
-            parsed = [self._parse(entry) for entry in missing]
-        for (_, file), commit in zip(missing, parsed, strict=True):
-            found[file] = commit
-            self._keep(file, commit)
-        return [found[file] for _, file in entries]
-
-    def _parse(self, entry: tuple[int, FileInfo]) -> Commit:
-        version, file = entry
-        return parse_commit(self._store.read(file.uri), version, file.uri)
-
-    def _keep(self, file: FileInfo, commit: Commit) -> None:
-        with self._lock:
-            if file not in self._kept:
-                self._kept[file] = commit
-                self._kept_actions += _actions(commit)
-            while self._kept_actions > _KEPT_ACTIONS:
-                oldest = next(iter(self._kept))
-                self._kept_actions -= _actions(self._kept.pop(oldest))
-
-
-def _actions(commit: Commit) -> int:
-    return len(commit.adds) + len(commit.removes) + 1
