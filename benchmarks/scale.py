@@ -66,6 +66,7 @@ def simulate(args: argparse.Namespace) -> dict[str, Any]:
     """What was asked, the peaks of memory in MiB, seconds, bytes."""
     from stats_jobs.column_memory import MOST_STATE, NUMBERS_STATE
     from stats_jobs.jvm import JvmCluster
+    from stats_jobs.jvm_start import JvmSettings
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = str(Path.cwd())
@@ -77,7 +78,7 @@ def simulate(args: argparse.Namespace) -> dict[str, Any]:
         "spark.executor.memory": args.executor_memory,
         "spark.local.dir": str(_FILES),
     }
-    cluster = JvmCluster(master=f"local-cluster[{args.workers},1,1024]", conf=conf)
+    cluster = JvmCluster(None, JvmSettings(f"local-cluster[{args.workers},1,1024]", conf))
     cluster.start()
     try:
         began, processor = time.monotonic(), time.process_time()

@@ -13,22 +13,17 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib.util
-import os
 import pickle
 import sys
 import tempfile
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from puffin.errors import MissingDependencyError, SetupError, StorageError, UsageError
-from puffin.no_pandas import allow_pandas
+from puffin.errors import SetupError, StorageError, UsageError
 from stats_jobs import connect_tasks
-from stats_jobs.cluster import Cluster, Progress, ResultT, SharedT, last_error, zipped_packages
+from stats_jobs.cluster import Cluster, Progress, ResultT, SharedT, zipped_packages
+from stats_jobs.connect_client import client_class, client_errors, few_attempts, frame_in_one_message, telling_line
 from stats_jobs.connect_tasks import DOCUMENTS, KEY, PIECES
 from stats_jobs.merge import Gathered, Groups
 from stats_jobs.partial import Partial
@@ -37,19 +32,8 @@ from stats_jobs.shipment import Document, Shipment
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_FIRST_ATTEMPTS = 3  # of a call to a server that may not be there; PySpark's client tries for ten minutes
 _SCHEME = "sc://"
-# What an error of PySpark's client has in it: the worker's traceback, or what Java says.
-_TRACEBACK, _JAVA_TRACE, _CAUSE = "Traceback (most recent call last)", "JVM stacktrace:", "Caused by: "
 _UNKNOWN_SETTING = "[SQL_CONF_NOT_FOUND]"  # what the client asks an older server for
-# What PySpark's client imports, and the packages that have it.
-_CLIENT = {
-    "pyspark": "pyspark",
-    "pandas": "pandas",
-    "grpc": "grpcio",
-    "grpc_status": "grpcio-status",
-    "google.rpc": "googleapis-common-protos",
-}
 
 
 class ConnectCluster(Cluster):
@@ -88,7 +72,7 @@ class ConnectCluster(Cluster):
 
     def close(self) -> None:
         if self._session is not None and self._callers is None:
-            with contextlib.suppress(*_errors()), _few_attempts(self._session):
+            with contextlib.suppress(*client_errors()), few_attempts(self._session):
                 self._session.stop()
             self._session = None
 
@@ -148,10 +132,10 @@ class ConnectCluster(Cluster):
         rows = [(place, *document) for place, document in enumerate(documents)]
         try:
             frame: DataFrame = self._session.createDataFrame(rows, DOCUMENTS)
-        except _errors() as exc:
+        except client_errors() as exc:
             if _UNKNOWN_SETTING not in str(exc):
                 raise
-            frame = _in_one_message(self._session, rows)
+            frame = frame_in_one_message(self._session, rows)
         # By range, since that puts as many rows into each partition.
         return frame.repartitionByRange(tasks, "place")
 
@@ -168,9 +152,9 @@ class ConnectCluster(Cluster):
                 cleanup.callback(self._session.removeProgressHandler, watch)
             try:
                 yield
-            except _errors() as exc:
+            except client_errors() as exc:
                 self.check_not_cancelled()
-                raise StorageError(f"the Spark job failed: {_said(exc)}") from exc
+                raise StorageError(f"the Spark job failed: {telling_line(exc)}") from exc
         if progress is not None:
             progress(tasks, tasks)
 
@@ -185,21 +169,21 @@ class ConnectCluster(Cluster):
         return set_up
 
     def _interrupt(self, name: str) -> None:
-        with contextlib.suppress(*_errors()):
+        with contextlib.suppress(*client_errors()):
             self._session.interruptTag(name)
 
     def _connected(self) -> Any:
         session = None
         try:
-            session = _client()(self._remote)  # not by its builder, which in PySpark 3.5 tries for ten minutes
-            with _few_attempts(session):
+            session = client_class()(self._remote)  # not by its builder, which in PySpark 3.5 tries for ten minutes
+            with few_attempts(session):
                 _ = session.version
                 for key, value in self._conf.items():
                     session.conf.set(key, value)
-        except _errors(ValueError) as exc:
+        except client_errors(ValueError) as exc:
             if session is not None:
                 session.client.close()
-            raise SetupError(f"Spark Connect at {self._place}: {_said(exc)}") from exc
+            raise SetupError(f"Spark Connect at {self._place}: {telling_line(exc)}") from exc
         return session
 
     def _ship_packages(self) -> None:
@@ -207,11 +191,11 @@ class ConnectCluster(Cluster):
             archive = str(zipped_packages(directory))
             try:
                 self._session.addArtifacts(archive, pyfile=True)
-            except _errors() as exc:
+            except client_errors() as exc:
                 from pyspark.errors import UnsupportedOperationException
 
                 if isinstance(exc, UnsupportedOperationException):
-                    message = f"Spark Connect: expected a server that takes artifacts, found: {_said(exc)}"
+                    message = f"Spark Connect: expected a server that takes artifacts, found: {telling_line(exc)}"
                     raise SetupError(message) from exc
                 # Spark 3.5 refuses what a session already has, and does not say so. What comes next needs the packages.
                 if not str(self._session.version).startswith("3."):
@@ -219,78 +203,6 @@ class ConnectCluster(Cluster):
             finally:
                 if archive in sys.path:  # where PySpark's client puts it, for an interactive caller
                     sys.path.remove(archive)
-
-
-def _client() -> Any:
-    """PySpark's session of Spark Connect; MissingDependencyError without what it needs, SetupError if that is old."""
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it would print what the error says
-    allow_pandas()
-    for module, package in _CLIENT.items():
-        try:
-            found = importlib.util.find_spec(module)
-        except ModuleNotFoundError:
-            found = None
-        if found is None:
-            raise MissingDependencyError(package, "connect")
-    try:
-        from pyspark.sql.connect.session import SparkSession
-    except ImportError as exc:
-        raise SetupError(f"Spark Connect: {exc}") from exc
-    return SparkSession
-
-
-def _errors(*others: type[Exception]) -> tuple[type[Exception], ...]:
-    """What PySpark's client raises, and ``others``, for an except clause."""
-    from grpc import RpcError
-    from pyspark.errors import PySparkException
-
-    return RpcError, PySparkException, *others
-
-
-def _said(exc: BaseException) -> str:
-    """The line of an error that says most."""
-    of_grpc: BaseException | None = exc
-    while of_grpc is not None and not callable(getattr(of_grpc, "details", None)):
-        of_grpc = of_grpc.__cause__ or of_grpc.__context__
-    report = str(exc)
-    if of_grpc is not None and type(of_grpc).__name__ in report:  # PySpark's client knows no more than gRPC does
-        report = str(getattr(of_grpc, "details")())  # noqa: B009 - its type has no stubs
-    message = report.partition(_JAVA_TRACE)[0].strip()
-    return last_error(report) if _TRACEBACK in message or _CAUSE in report else message.partition("\n")[0]
-
-
-@contextlib.contextmanager
-def _few_attempts(session: Any) -> Iterator[None]:
-    """Have the client give up soon in the block if the server does not answer."""
-    client = session.client
-    usual: Any
-    few: Any
-    try:
-        from pyspark.sql.connect.client.retries import DefaultPolicy
-    except ModuleNotFoundError:  # PySpark 3.5
-        usual, few, assign = dict(client._retry_policy), {"max_retries": _FIRST_ATTEMPTS}, client._retry_policy.update
-    else:
-        usual, few = client.get_retry_policies(), [DefaultPolicy(max_retries=_FIRST_ATTEMPTS)]
-        assign = client.set_retry_policies
-    assign(few)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that it has given up, which the error says
-            yield
-    finally:
-        assign(usual)
-
-
-def _in_one_message(session: Any, rows: Sequence[tuple[int, int, bytes]]) -> DataFrame:
-    """A data frame that asks nothing of the server: PySpark 4.1 first asks for settings that servers before it lack."""
-    from pyspark.sql.connect.dataframe import DataFrame
-    from pyspark.sql.connect.plan import LocalRelation
-
-    types = {"place": pa.int32(), "scan": pa.int32(), "document": pa.binary()}
-    columns = zip(zip(*rows, strict=True), types.values(), strict=True)
-    table = pa.table([pa.array(values, of) for values, of in columns], names=list(types))
-    make = getattr(DataFrame, "withPlan", DataFrame)  # that of PySpark 3.5
-    return make(LocalRelation(table), session)
 
 
 def _watch(tasks: int, at_once: int, progress: Progress) -> Callable[..., None]:
@@ -326,7 +238,7 @@ def _fetched(pieces: DataFrame, groups: Groups) -> Partial:
             _gather(gathered, kept.where(f"column_group >= {first} AND column_group < {end}"))
         return gathered.partial
     finally:
-        with contextlib.suppress(*_errors()):
+        with contextlib.suppress(*client_errors()):
             kept.unpersist()
 
 

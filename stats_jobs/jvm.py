@@ -1,9 +1,6 @@
 """
 Spark in a JVM that this process starts, or that the caller's session has: RDDs over py4j.
 
-Spark's output while it starts would bury the one error line that a failing job shows its user. It goes to a file, and
-the error quotes a line of that if Spark does not start.
-
 Each job runs in a job group, so that it can be counted and cancelled alone: Spark ties a group to a JVM thread, and
 PySpark ties each of those to a Python thread.
 """
@@ -12,21 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
-import shutil
-import signal
-import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from puffin.errors import MissingDependencyError, PuffinError, SetupError, StorageError, UsageError
+from puffin.errors import PuffinError, StorageError, UsageError
 from stats_jobs.cluster import Cluster, Progress, ResultT, SharedT, last_error, prepare_worker, zipped_packages
 from stats_jobs.execute import read_document
+from stats_jobs.jvm_errors import spark_errors
+from stats_jobs.jvm_start import JvmSettings, started_context
 from stats_jobs.merge import Groups, merged_on_executors
 from stats_jobs.partial import Partial
 from stats_jobs.shipment import Document, Shared, Shipment
@@ -35,45 +30,20 @@ if TYPE_CHECKING:
     from pyspark import Broadcast, SparkContext
     from pyspark.sql import SparkSession
 
-_LOCAL_MASTERS = ("local", "local-cluster")
-_QUIET = {
-    "spark.log.level": "ERROR",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-}
 _GAVE_UP = "Application has been killed. Reason: "
-_CHATTER = ("Using ", "Setting ", "To adjust")
-_SUBMITTED = "PYSPARK_GATEWAY_PORT"  # set for a program that spark-submit runs
 _WATCHED_EVERY = 0.5  # seconds
 _GROUP, _RUNNING = "spark.jobGroup.id", "RUNNING"
 
 
 class JvmCluster(Cluster):
-    """
-    Spark over py4j.
+    """Spark over py4j: the caller's session, which is left running, or a JVM that `start` starts with ``settings``."""
 
-    Args:
-        session: The caller's session, which is left running; by default `start` starts a JVM.
-        master: A Spark master; by default all cores of this machine, or what spark-submit sets.
-        conf: Spark configuration, which overrides everything set here.
-        verbose: Let Spark print.
-    """
-
-    def __init__(
-        self,
-        session: SparkSession | None = None,
-        *,
-        master: str | None = None,
-        conf: Mapping[str, str] | None = None,
-        verbose: bool = False,
-    ) -> None:
+    def __init__(self, session: SparkSession | None = None, settings: JvmSettings | None = None) -> None:
         super().__init__()
         self._session = session
-        self._master = master
-        self._conf = dict(conf or {})
-        self._verbose = verbose
+        self._settings = settings or JvmSettings()
         self._context: SparkContext | None = None
-        self._log: Path | None = None  # what Spark prints, unless it is the caller's or `verbose`
+        self._log: Path | None = None  # what Spark prints while it starts, unless the session is the caller's
         self._cleanup = contextlib.ExitStack()
         self._making_session = threading.Lock()
 
@@ -81,7 +51,10 @@ class JvmCluster(Cluster):
         directory = self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="puffin-packages-"))
         with ThreadPoolExecutor(1) as pool:
             archive = pool.submit(zipped_packages, directory)  # beside Spark's start, since it may compile
-            self._context = self._session.sparkContext if self._session is not None else self._start()
+            if self._session is None:
+                self._context, self._log = started_context(self._cleanup, self._settings)
+            else:
+                self._context = self._session.sparkContext
         with self.job(0, None):
             self._context.addPyFile(str(archive.result()))
             cores = self._context.defaultParallelism
@@ -194,62 +167,11 @@ class JvmCluster(Cluster):
                     with contextlib.suppress(*spark_errors()):  # the error of the block says more
                         context.setLocalProperty(_GROUP, None)  # type: ignore[arg-type]  # None removes it
 
-    def _start(self) -> SparkContext:
-        try:
-            from pyspark import SparkContext
-            from pyspark.java_gateway import launch_gateway
-        except ImportError as exc:
-            raise MissingDependencyError("pyspark", "spark") from exc
-        submitted = _SUBMITTED in os.environ
-        if not submitted:
-            _check_java()
-        log_directory = Path(self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="puffin-spark-")))
-        self._log = log = log_directory / "spark.log"
-        try:
-            with log.open("wb") as stderr:
-                options = {} if self._verbose else {"stderr": stderr, "stdout": stderr}
-                conf = self._settings(submitted)
-                with _killed_unless_done():
-                    gateway = launch_gateway(conf, popen_kwargs=options)  # type: ignore[no-untyped-call]
-                    context = _interruptible(SparkContext, conf=conf, gateway=gateway)
-        except spark_errors(OSError, ValueError) as exc:
-            raise SetupError(f"Spark did not start: {_start_failure(exc, log)}") from exc
-        self._cleanup.callback(_stop, context)
-        return context
-
     def _why_stopped(self) -> str | None:
         """Why Spark gave up by itself, which its log says once; calls after that fail with whatever they miss."""
         printed = "" if self._log is None else self._log.read_text(errors="replace")
         reasons = [line.partition(_GAVE_UP)[2] for line in printed.splitlines() if _GAVE_UP in line]
-        return f"{reasons[0]} ({self._master})" if reasons else None
-
-    def _settings(self, submitted: bool) -> Any:
-        from pyspark import SparkConf
-
-        settings = dict(_QUIET)
-        master = self._master or self._conf.get("spark.master")
-        if master is None and not submitted:
-            master = "local[*]"
-        if master is not None:
-            settings["spark.master"] = master
-            if master.startswith(_LOCAL_MASTERS):
-                settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-                os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        settings.setdefault("spark.app.name", "puffin analyze")
-        return SparkConf(loadDefaults=submitted).setAll(list((settings | self._conf).items()))
-
-
-def spark_errors(*others: type[Exception]) -> tuple[type[Exception], ...]:
-    """What py4j and PySpark raise, and ``others``, for an except clause."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    return Py4JError, PySparkException, ConnectionError, *others
-
-
-def thrown(exc: Exception) -> Any | None:
-    """The Java exception behind an error of py4j or PySpark; None if Java did not answer."""
-    return getattr(exc, "java_exception", None) or getattr(exc, "_origin", None)
+        return f"{reasons[0]} ({self._settings.master})" if reasons else None
 
 
 @contextlib.contextmanager
@@ -318,68 +240,3 @@ class _First:
 
 def _prepare_worker(_: int) -> None:
     prepare_worker()
-
-
-def _interruptible(start: Callable[..., ResultT], **given: Any) -> ResultT:
-    """
-    What a function returns that sets PySpark's handler of interrupts, without it.
-
-    That one calls Java, perhaps in the middle of another call, which then fails with any error.
-    """
-    handler = signal.getsignal(signal.SIGINT)
-    started = start(**given)
-    if threading.current_thread() is threading.main_thread() and handler is not None:
-        signal.signal(signal.SIGINT, handler)
-    return started
-
-
-@contextlib.contextmanager
-def _killed_unless_done() -> Iterator[None]:
-    """
-    Kill the JVM that PySpark launches in the block if the block fails or is interrupted.
-
-    PySpark tells of the process once it is up. A JVM that finds nobody to tell that, or is told to end while it starts
-    Spark, may stay forever.
-    """
-    from pyspark import java_gateway
-
-    module: Any = java_gateway
-    launch, launched = module.Popen, []
-
-    def keep(*args: Any, **kwargs: Any) -> Any:
-        launched.append(launch(*args, **kwargs))
-        return launched[-1]
-
-    module.Popen = keep
-    try:
-        yield
-    except BaseException:
-        for process in launched:
-            process.kill()
-            process.wait()
-        raise
-    finally:
-        module.Popen = launch
-
-
-def _stop(context: SparkContext) -> None:
-    gateway = context._gateway
-    context.stop()
-    # The next session of this process gets a new JVM, whose output can be redirected again.
-    if gateway is not None and _SUBMITTED not in os.environ:
-        gateway.shutdown()
-        type(context)._gateway = None
-        type(context)._jvm = None
-
-
-def _check_java() -> None:
-    home = os.environ.get("JAVA_HOME")
-    if not (home and Path(home, "bin", "java").exists()) and shutil.which("java") is None:
-        raise SetupError("Spark needs Java 17 or newer: install it (Debian: openjdk-17-jre-headless) or set JAVA_HOME")
-
-
-def _start_failure(exc: Exception, log: Path) -> str:
-    # The JVM's first meaningful line says more than the wrapper's "gateway exited".
-    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    telling = [line for line in lines if "WARN" not in line and not line.startswith(_CHATTER)]
-    return (telling or [line.strip() for line in str(exc).splitlines() if line.strip()] or [type(exc).__name__])[0]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from puffin.errors import UsageError
 from stats_jobs.cluster import Cluster
 from stats_jobs.jvm import JvmCluster
+from stats_jobs.jvm_start import JvmSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,7 +69,7 @@ class SparkStarter:
 
             self.cluster = ConnectCluster(session, remote=remote, conf=conf)
         else:
-            self.cluster = JvmCluster(session, master=master, conf=conf, verbose=verbose)
+            self.cluster = JvmCluster(session, JvmSettings(master, dict(conf or {}), verbose))
         self._starting = threading.Lock()
         self._has_started = False
         self._failure: Exception | None = None

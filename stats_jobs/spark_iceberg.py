@@ -26,7 +26,7 @@ from puffin.errors import (
 from puffin.iceberg.commit.updates import Updates
 from puffin.iceberg.metadata.document import decode_document
 from puffin.storage.uri import split
-from stats_jobs.jvm import spark_errors, thrown
+from stats_jobs.jvm_errors import spark_errors, thrown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

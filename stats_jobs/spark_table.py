@@ -32,7 +32,7 @@ from puffin.tables.base import SnapshotSelector, StatisticsEntry
 from puffin.tables.leftovers import StoredEntry
 from puffin.tables.snapshot import CURRENT
 from puffin.tables.state import TableState
-from stats_jobs.jvm import spark_errors
+from stats_jobs.jvm_errors import spark_errors
 from stats_jobs.session import SparkStarter
 from stats_jobs.spark_iceberg import JavaIceberg, JavaMetadata, said
 

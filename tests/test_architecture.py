@@ -84,9 +84,12 @@ SDK_HOMES = {
     "datasketches": {"puffin.sketches.estimate"},
     "numba": {"puffin.kernels.compiler"},
     "pyroaring": {"puffin.format.deletion_vector"},
-    "pyspark": {"stats_jobs.jvm", "stats_jobs.connect"},  # with a JVM in this process, and without
-    "py4j": {"stats_jobs.jvm"},
-    "grpc": {"stats_jobs.connect"},
+    "pyspark": {
+        *("stats_jobs.jvm", "stats_jobs.jvm_start", "stats_jobs.jvm_errors"),
+        *("stats_jobs.connect", "stats_jobs.connect_client"),  # without a JVM in this process
+    },
+    "py4j": {"stats_jobs.jvm_errors"},
+    "grpc": {"stats_jobs.connect_client"},
     "fsspec": {"puffin.storage.arrow"},
     "obstore": {"puffin.storage.new_objects"},
     "botocore": {"puffin.storage.new_objects", "puffin.iceberg.catalogs.glue"},  # credentials; errors of a client

@@ -249,17 +249,17 @@ def context():
 
 
 @pytest.fixture
-def starter(context, monkeypatch):
+def starter(context, tmp_path, monkeypatch):
     """A starter that starts nothing real, slowly; ``starts`` counts the calls."""
     starter = SparkStarter()
     starter.starts = 0
 
-    def start():
+    def start(*_):
         starter.starts += 1
         time.sleep(0.1)
-        return context
+        return context, tmp_path / "spark.log"
 
-    monkeypatch.setattr(starter.cluster, "_start", start)
+    monkeypatch.setattr("stats_jobs.jvm.started_context", start)
     with starter:
         yield starter
 
@@ -299,11 +299,11 @@ def test_failing_session_start_is_tried_once(starter, monkeypatch):
     """Every table that needs it fails alike, and at once."""
     tries = []
 
-    def fail():
+    def fail(*_):
         tries.append(None)
         raise SetupError("Spark did not start")
 
-    monkeypatch.setattr(starter.cluster, "_start", fail)
+    monkeypatch.setattr("stats_jobs.jvm.started_context", fail)
     outcomes = [outcome for _, outcome in in_order(lambda _: starter.start(), range(3))]
     assert [type(outcome) for outcome in outcomes] == [SetupError] * 3
     assert len(tries) == 1
