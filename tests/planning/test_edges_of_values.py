@@ -56,6 +56,19 @@ def test_file_of_one_value_has_no_other(
         assert kept(planner_of(make_table([(1, "c", "float")]), **{**said, unknown: {}}), where)
 
 
+def test_rows_of_orc_whose_struct_is_null_are_nulls(make_table: MakeTable) -> None:
+    """Iceberg's Java counts neither a value nor a null for them."""
+
+    def keeps(values: int, where: str) -> bool:
+        counts = {"value_counts": {2: values}, "null_value_counts": {2: 0}}
+        return kept(planner_of(make_table([(1, "s", [(2, "c", "int")])]), record_count=5, **counts), where)
+
+    assert keeps(3, "s.c is null")
+    assert not keeps(5, "s.c is null")
+    assert keeps(3, "s.c is not null")
+    assert not keeps(0, "s.c is not null")
+
+
 def test_uuid_bounds_hold_in_the_order_of_java_and_of_bytes(make_table: MakeTable) -> None:
     def keeps(lower: int, upper: int, where: str) -> bool:
         bounds = {"lower_bounds": {1: bytes([lower] * 16)}, "upper_bounds": {1: bytes([upper] * 16)}}

@@ -232,7 +232,16 @@ def _live_file(entry: Mapping[int, Any], manifest: ManifestFile, metrics_of: Col
 
 def _metrics(file: Mapping[int, Any], field_ids: Collection[int]) -> dict[int, ColumnMetrics]:
     columns = [_by_column(file, metric) for metric in (*_METRICS, _NAN_VALUE_COUNTS)] if field_ids else []
-    return {field_id: ColumnMetrics(*(values.get(field_id) for values in columns)) for field_id in field_ids}
+    rows = _typed(file, _RECORD_COUNT, int)
+    return {field_id: _of_rows(rows, *(values.get(field_id) for values in columns)) for field_id in field_ids}
+
+
+def _of_rows(rows: int, values: int | None, nulls: int | None, *others: Any) -> ColumnMetrics:
+    """The metrics of a column outside lists and maps, which has a value or a null in each row."""
+    if values is not None and values < rows:
+        # Of an ORC file, Iceberg's Java counts no nulls where the struct around the column is null.
+        values, nulls = rows, None if nulls is None else nulls + rows - values
+    return ColumnMetrics(values, nulls, *others)
 
 
 def _referenced(file: Mapping[int, Any]) -> str | None:
