@@ -25,6 +25,7 @@ from puffin.values.json_values import to_json
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
+    from pyiceberg.types import NestedField
 
 
 def partition_tests(
@@ -157,23 +158,22 @@ def _without_not(expression: Any) -> Any:
 
 
 def _optional_schema(schema: Mapping[str, Any]) -> Schema:
-    """The schema with every field nullable, and without types that pyiceberg does not know."""
+    """The schema with every field nullable, and without defaults and types that pyiceberg does not know."""
     from pyiceberg.schema import Schema
-    from pyiceberg.types import NestedField
 
-    fields = []
-    for field in schema["fields"]:
+    return Schema(*_optional(schema))
+
+
+def _optional(struct: Mapping[str, Any]) -> Iterator[NestedField]:
+    """The fields of a struct as nullable: required fields of an optional struct may be null too."""
+    from pyiceberg.types import NestedField, StructType
+
+    for field in struct["fields"]:
+        type_ = field["type"]
+        if isinstance(type_, Mapping) and type_.get("type") == "struct":
+            type_ = StructType(*_optional(type_))
         with contextlib.suppress(Exception):
-            fields.append(NestedField.model_validate(_optional(field)))
-    return Schema(*fields)
-
-
-def _optional(field: Mapping[str, Any]) -> dict[str, Any]:
-    """A field of a schema, and all fields in it, as nullable: required fields of an optional struct may be null too."""
-    type_ = field["type"]
-    if isinstance(type_, Mapping) and type_.get("type") == "struct":
-        type_ = {**type_, "fields": [_optional(inner) for inner in type_["fields"]]}
-    return {**field, "required": False, "type": type_}
+            yield NestedField(field["id"], field["name"], type_, required=False)
 
 
 def _json_literal(type_: str, value: Any) -> Any:

@@ -69,6 +69,15 @@ def test_rows_of_orc_whose_struct_is_null_are_nulls(make_table: MakeTable) -> No
     assert not keeps(0, "s.c is not null")
 
 
+def test_columns_are_filtered_beside_what_pyiceberg_cannot_parse(make_table: MakeTable) -> None:
+    """A variant in the same struct, a default in nanoseconds, in a table with partitions."""
+    default = "1970-01-01T00:00:00.000000870"
+    fields = [(1, "c", "int"), (2, "s", [(3, "x", "int"), (4, "v", "variant"), (5, "t", "timestamp_ns", default)])]
+    planner = planner_of(make_table(fields, spec=[(1, "identity")], version=3), partition=(5,))
+    assert kept(planner, "s.x = 1 or s.t is null")
+    assert not kept(planner, "s.x = 1 and c = 6")
+
+
 def test_uuid_bounds_hold_in_the_order_of_java_and_of_bytes(make_table: MakeTable) -> None:
     def keeps(lower: int, upper: int, where: str) -> bool:
         bounds = {"lower_bounds": {1: bytes([lower] * 16)}, "upper_bounds": {1: bytes([upper] * 16)}}
