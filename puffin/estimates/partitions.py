@@ -20,7 +20,7 @@ from puffin.estimates.partition_cells import ANYTHING, Cell, cell_of
 from puffin.estimates.value_set import Cut, Span, ValueSet
 from puffin.tables.partition_rows import PartitionRows
 from puffin.values.bucket_hash import bucket
-from puffin.values.transforms import parsed_transform
+from puffin.values.transforms import is_known, parsed_transform
 
 _MOST_POINTS = 100
 """Values of a filter whose buckets are looked at: each takes microseconds, and many are in most buckets."""
@@ -49,10 +49,10 @@ class Partitions:
     def __init__(
         self, specs: Specs, types: Callable[[int], str], load: Callable[[], Sequence[PartitionRows] | None]
     ) -> None:
-        self._specs = specs
+        self._specs = {spec_id: [field for field in spec if _confines(field)] for spec_id, spec in specs.items()}
         self._types = types
         self._load = load
-        self._sources = {field["source-id"] for spec in specs.values() for field in spec}
+        self._sources = {field["source-id"] for spec in self._specs.values() for field in spec}
         self._loading = threading.Lock()
         self._loaded: list[_Loaded | None] = []
 
@@ -77,6 +77,11 @@ class Partitions:
         if isinstance(part, OfColumn):
             return part.field_id in self._sources
         return isinstance(part, Joined) and any(map(self._is_inside, part.parts))
+
+
+def _confines(field: Mapping[str, Any]) -> bool:
+    """Whether a partition field is of one column, by a transform that is known."""
+    return len(field.get("source-ids", ())) <= 1 and is_known(str(field["transform"]))
 
 
 class _Loaded:

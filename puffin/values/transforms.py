@@ -124,6 +124,15 @@ def parsed_transform(transform: str) -> tuple[str, int]:
     raise UnsupportedTableError(f"partition transform {transform!r} is not known")
 
 
+def is_known(transform: str) -> bool:
+    """Whether this is a transform of the specification."""
+    try:
+        parsed_transform(transform)
+    except UnsupportedTableError:
+        return False
+    return True
+
+
 def _type_name(type_: str) -> str:
     return re.split(r"[\[(]", type_, maxsplit=1)[0]
 

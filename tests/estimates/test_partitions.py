@@ -12,10 +12,15 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from puffin.estimates.filters import OfColumn
 from puffin.estimates.interval import Interval
+from puffin.estimates.partitions import Partitions
+from puffin.estimates.value_set import ValueSet
 from puffin.iceberg.commit.partition_stats import partition_statistics, write_partition_statistics
 from puffin.load import load_table
 from puffin.lookup.estimates import Estimator, TableEstimate, estimate
+from puffin.tables.expression import Op
+from puffin.tables.partition_rows import PartitionRows
 from stats_jobs import Options, analyze
 from tests.planning.random_filters import FLOATS, Filter, Reading, Row, leaf_tests
 from tests.planning.random_tables import KnownFile, RandomTable
@@ -126,6 +131,18 @@ def test_iceberg_partitions_bound_every_filter(tmp_path: Path, monkeypatch, is_p
                 exact += [method for _, method in found.methods] == ["partition"]
         monkeypatch.undo()
     assert exact > 5
+
+
+@pytest.mark.parametrize("odd", [{"source-ids": [1, 2]}, {"transform": "zorder"}])
+def test_field_of_several_columns_or_of_an_unknown_transform_tells_nothing(odd) -> None:
+    five = OfColumn(1, ValueSet.of(Op.EQ, [5]))
+
+    def found(**others: object) -> tuple[int, int] | None:
+        field = {"source-id": 1, "field-id": 1000, "name": "p", "transform": "bucket[4]", **others}
+        return Partitions({0: [field]}, lambda _: "int", lambda: [PartitionRows(0, {"1000": 0}, 7, 7)]).rows(five)
+
+    assert found() == (0, 0)  # it is in another bucket
+    assert found(**odd) is None
 
 
 def test_partition_statistics_file_that_contradicts_the_snapshot_is_left_out(tmp_path: Path, caplog) -> None:
