@@ -36,6 +36,7 @@ SCHEMA = {
         *FIELDS,
         {"id": 90, "name": "st", "required": False, "type": INNER},
         {"id": 92, "name": "li", "required": False, "type": LIST},
+        {"id": 94, "name": "lv", "required": False, "type": {**LIST, "element-id": 95, "element": "variant"}},
     ],
 }
 IDS = {name: i for i, name in enumerate(TYPES, 1)} | {"st.x": 91, "dropped": 77}
@@ -181,6 +182,7 @@ def test_unpartitioned_table_has_no_partition_names(make_filter):
         ("nope = 1", ColumnNotFound, "no column 'nope'"),
         ("I = 1", ColumnNotFound, "no column 'I'; did you mean 'i'?"),
         ("v = 1", UnsupportedTypeError, "filter 'v = 1': column 'v' of type variant cannot be filtered"),
+        ("lv is null", UnsupportedTypeError, "column 'lv' of type list cannot be filtered"),
         ("ns > '2026-01-31T12:00:00'", UsageError, "filters cannot compare columns of type timestamp_ns, only test"),
         ("(" * 400 + "i = 1", UsageError, "filter"),
     ],
