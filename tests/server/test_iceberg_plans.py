@@ -36,7 +36,7 @@ def table(tmp_path: Path) -> HandMadeTable:
     equal = {"content": CONTENT["EQUALITY_DELETES"], "equality_ids": [1], "sequence_number": 2}
     table.snapshot(
         table.data(x, first_row_id=100, sort_order_id=1, split_offsets=[4, 90], **of_x, **counts(10, 0)),
-        table.data(y, first_row_id=110, **of_x, **counts(7, 3)),
+        table.data(y, first_row_id=110, **of_x, **counts(10, 3)),
         table.data(null, partition=(None, None), **counts(10, 0)),
         table.vector("x.puffin", x, [3], **of_x),
         table.position_deletes("null-deletes.parquet", [(null, 2)], partition=(None, None)),
@@ -177,7 +177,7 @@ def test_statistics_are_sent_only_when_asked_for(face: Face) -> None:
         assert not keys & set(tasks["x.parquet"]["data-file"])
     file = tasks_by_file(face.plan("db", "t", stats_fields=["a", "f"]).json())["y.parquet"]["data-file"]
     assert {key: file[key] for key in keys & set(file)} == {
-        "value-counts": {"keys": [1], "values": [7]},
+        "value-counts": {"keys": [1], "values": [10]},
         "null-value-counts": {"keys": [1], "values": [3]},
         "lower-bounds": {"keys": [1], "values": ["0A00000000000000"]},
         "upper-bounds": {"keys": [1], "values": ["1300000000000000"]},
