@@ -66,8 +66,8 @@ class ArrowStore(Store):
             try:
                 # Without the path, which pyarrow would decode.
                 filesystem, _ = FileSystem.from_uri(f"{scheme}://{parts.authority}/{parts.query}")
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-                filesystem, path_of = _fsspec(uri)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as refusal:
+                filesystem, path_of = _fsspec(uri, refusal)
                 return cls(lambda: filesystem, path_of)
         return cls(lambda: filesystem)
 
@@ -177,8 +177,8 @@ def _found(info: ArrowFileInfo) -> bool:
     return str(info.type.name) != "NotFound"
 
 
-def _fsspec(uri: str) -> tuple[FileSystem, Callable[[str], str]]:
-    """The file system of fsspec for a URI as one of pyarrow, and its ``path_of``."""
+def _fsspec(uri: str, refusal: Exception) -> tuple[FileSystem, Callable[[str], str]]:
+    """The file system of fsspec for a URI that pyarrow refuses, as one of pyarrow, and its ``path_of``."""
     from pyarrow.fs import FSSpecHandler, PyFileSystem
 
     try:
@@ -188,5 +188,6 @@ def _fsspec(uri: str) -> tuple[FileSystem, Callable[[str], str]]:
     try:
         filesystem, _ = url_to_fs(uri)
     except (ImportError, ValueError) as exc:  # a missing driver, an unknown scheme
-        raise UnsupportedError(f"{uri}: {exc}") from exc
+        # pyarrow may know the scheme, and only it says what is wrong with the rest of the URI.
+        raise UnsupportedError(f"{uri}: pyarrow: {refusal}; fsspec: {exc}") from exc
     return PyFileSystem(FSSpecHandler(filesystem)), lambda each: url_to_fs(each)[1]

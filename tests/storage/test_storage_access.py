@@ -102,6 +102,13 @@ def test_unknown_scheme_is_unsupported() -> None:
         open_source("nowhere://a/b")
 
 
+def test_refused_uri_of_a_known_scheme_says_what_is_wrong() -> None:
+    """fsspec only says that a driver is missing, which would not help."""
+    pytest.importorskip("fsspec")
+    with pytest.raises(UnsupportedError, match=r"^s3://b/f\?endpoint=h: .*Unexpected query parameter .*'endpoint'"):
+        open_source("s3://b/f?endpoint=h")
+
+
 def test_missing_fsspec_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
     advice = r"^fsspec is not installed: run pip install '\.\[iceberg\]' in the checkout of puffin-sidecar$"
