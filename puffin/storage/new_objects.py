@@ -18,7 +18,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from puffin.errors import CommitUnknownError, MissingDependencyError, PuffinError, StorageError, UnsupportedError
+from puffin.errors import (
+    CommitUnknownError,
+    ConflictError,
+    MissingDependencyError,
+    PuffinError,
+    StorageError,
+    UnsupportedError,
+)
 from puffin.storage.store import exists_already
 
 if TYPE_CHECKING:
@@ -76,8 +83,8 @@ def _probe(filesystem: FileSystem, store: _ObjectStore, uri: str, bucket: str, k
     try:
         _put(store, uri, probe, b"")
         obstore.put(store, probe, b"", mode="create", use_multipart=False)
-    except obstore.exceptions.AlreadyExistsError:
-        return
+    except (obstore.exceptions.AlreadyExistsError, ConflictError):
+        return  # also if the first put was, since only a retry after a lost answer finds the probe there
     except CommitUnknownError as exc:
         raise StorageError(str(exc)) from exc
     except obstore.exceptions.BaseError as exc:

@@ -114,6 +114,15 @@ def test_store_is_probed_once_and_left_clean(s3_environment, place):
     assert s3_environment.files(place) == {"a": b"x"}
 
 
+def test_probe_passes_if_the_answer_to_its_first_put_is_lost(s3_environment, place):
+    """The retry finds the probe, so the server honors the condition."""
+    lost = iter(["lose the answer"])
+    s3_environment.fault = lambda _: next(lost, None)
+    store_for(f"s3://{place}/a").check_put_if_absent(f"s3://{place}/a")
+    assert next(lost, "asked for") == "asked for"
+    assert s3_environment.files(place) == {}
+
+
 def test_server_without_conditional_puts_is_refused(s3_environment, place):
     s3_environment.is_deaf_to_conditions = True
     store = store_for(f"s3://{place}/a")
