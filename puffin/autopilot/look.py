@@ -11,17 +11,18 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
-from puffin.errors import PuffinError
+from puffin.errors import PuffinError, UsageError
 from puffin.load import Tables
 from puffin.lookup.health import TableStatus
 from puffin.lookup.places import EVERY_NAME, FoundTable, NamePatterns, Place, table_key, tables_at
 from puffin.lookup.status import TABLES_AT_ONCE, Wanted, table_status
 from puffin.policy.model import Policy, Rule
 from puffin.policy.table_policy import TablePolicy, table_policy
+from puffin.storage import place_of
 from puffin.tables.snapshot import Table, TableSnapshot
 from puffin.tables.state import TableState
 
@@ -99,12 +100,21 @@ class Watcher:
         self._catalogs = {each.name: Tables(each.name, each.properties) for each in policy.catalogs}
 
     def tables(self) -> Iterator[CoveredTable]:
-        """The tables that a rule covers, and places or namespaces that cannot be listed."""
+        """
+        The tables that a rule covers, and places or namespaces that cannot be listed.
+
+        What is below several roots comes once, with its name below the first.
+        """
         for catalog in self._policy.catalogs:
             place = Place(catalog.name, catalog.properties, patterns=catalog.namespaces, names=self._names)
-            yield from self._covered(place, catalog.name)
+            for found in self._found(place, catalog.name):
+                yield from self._covered(catalog.name, [(catalog.name, found)])
+        below: dict[Hashable, list[tuple[str, FoundTable]]] = {}
         for root in self._policy.roots:
-            yield from self._covered(Place(roots=(root,), directories=_MOST_DIRECTORIES, names=self._names), root)
+            for found in self._found(Place(roots=(root,), directories=_MOST_DIRECTORIES, names=self._names), root):
+                below.setdefault(_directory_of(found), []).append((root, found))
+        for each in below.values():
+            yield from self._covered(None, each)
 
     def look(self, patience: float = PATIENCE) -> list[SeenTable]:
         """
@@ -174,19 +184,23 @@ class Watcher:
             self._kept[table.key] = _Kept(opened.state.metadata_location, version, now, seen)
         return seen
 
-    def _covered(self, place: Place, name: str) -> Iterator[CoveredTable]:
-        tables = None if place.catalog is None else self._catalogs[place.catalog]
+    def _found(self, place: Place, name: str) -> Iterator[FoundTable]:
+        """What is found at a place of this name, which may be that it cannot be used."""
         try:
-            for found in tables_at(place, tables):
-                rule = self._policy.rule_for(name, found.dotted)
-                if found.error is not None:
-                    # A rule that leaves a directory alone speaks for what is in it, too.
-                    if place.catalog is not None or rule is None or not rule.due.never:
-                        yield CoveredTable(place.catalog, found, None)
-                elif rule is not None:
-                    yield CoveredTable(place.catalog, found, rule)
+            yield from tables_at(place, None if place.catalog is None else self._catalogs[place.catalog])
         except PuffinError as exc:
-            yield CoveredTable(place.catalog, FoundTable(name, None, _no_table, exc), None)
+            yield FoundTable(name, None, _no_table, exc)
+
+    def _covered(self, catalog: str | None, names: Sequence[tuple[str, FoundTable]]) -> Iterator[CoveredTable]:
+        """A table or what cannot be listed, which was found at these places, if a rule covers it."""
+        found = names[0][1]
+        rule = self._policy.rule_for((place, each.dotted) for place, each in names)
+        if found.error is None:
+            if rule is not None:
+                yield CoveredTable(catalog, found, rule)
+        # A rule that leaves a directory alone speaks for what is in it, too, but not for a whole catalog or root.
+        elif rule is None or not rule.due.never or any(each.root is None for _, each in names):
+            yield CoveredTable(catalog, found, None)
 
 
 def look_at(table: CoveredTable, opened: TableSnapshot | None = None) -> SeenTable:
@@ -214,6 +228,13 @@ def _version_of(state: TableState) -> int:
     """A number that differs from one version of a table's metadata to another, statistics of a Delta table included."""
     files = tuple(sorted(entry.statistics_path for entry in state.statistics.values()))
     return hash((state.uuid, state.metadata_location, state.metadata_file, state.current_snapshot_id, files))
+
+
+def _directory_of(found: FoundTable) -> Hashable:
+    try:
+        return place_of(found.name)
+    except UsageError:  # a root such as file:here
+        return found.name
 
 
 def _no_table() -> Table:

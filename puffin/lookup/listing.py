@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
 from puffin.errors import PuffinError, line_about
 from puffin.load import ICEBERG, Tables
+from puffin.lookup.places import each_once
 from puffin.statistics.ancestry import known_sketches
 from puffin.tables.snapshot import TableSnapshot
 
@@ -52,10 +53,12 @@ def listed_tables(tables: Tables, namespaces: Iterable[str] | None, roots: Itera
     """
     The tables in some namespaces (None for all) and below some directories, with what cannot be listed.
 
-    A namespace that the caller did name has to be there. Errors as for `puffin.Lookup.tables`.
+    A namespace that the caller did name has to be there. What is below several directories comes once, with its name
+    below the first. Errors as for `puffin.Lookup.tables`.
     """
+    known: set[Hashable] = set()
     for root in roots:
-        yield from _with_error(root, lambda root: _below(tables, root))
+        yield from _with_error(root, lambda root: each_once(_below(tables, root), known))
     if namespaces is None:
         for namespace in tables.namespaces():
             yield from _with_error(namespace, lambda namespace: _of_namespace(tables, namespace))

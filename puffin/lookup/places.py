@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from typing import Protocol, TypeVar
 
 from puffin.errors import NotFoundError, PuffinError, UsageError
 from puffin.load import MOST_DIRECTORIES, Tables
-from puffin.storage import local_path, store_for
+from puffin.storage import local_path, place_of, store_for
 from puffin.tables.snapshot import Table
 
 
@@ -86,6 +87,27 @@ class FoundTable:
         return self.name.removeprefix(root).strip("/").replace("/", ".") or root.rpartition("/")[2]
 
 
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+_Found = TypeVar("_Found", bound=_Named)
+
+
+def each_once(found: Iterable[_Found], known: set[Hashable]) -> Iterator[_Found]:
+    """
+    Those whose directories are not ``known`` yet, which they are from then on.
+
+    Roots may lie within each other, and be one directory by other names.
+    """
+    for each in found:
+        place = place_of(each.name)
+        if place not in known:
+            known.add(place)
+            yield each
+
+
 def _own_name(table: str, *, dotted: bool) -> str:
     return table.rpartition(".")[2].strip("`") if dotted else table.rstrip("/").rpartition("/")[2]
 
@@ -103,6 +125,7 @@ def tables_at(place: Place, tables: Tables | None = None) -> Iterator[FoundTable
     """
     Find the wanted tables of a place, one by one; ``tables`` are those of its catalog, if it is open already.
 
+    What is below several roots comes once, with its name below the first.
     What cannot be listed may hold wanted tables, whatever its name; only a directory that is excluded itself cannot.
     Raises UsageError, SetupError or StorageError if the catalog or a root cannot be used, and NotFoundError if a
     root is not a directory.
@@ -118,13 +141,13 @@ def tables_at(place: Place, tables: Tables | None = None) -> Iterator[FoundTable
 
 
 def _all_at(place: Place, tables: Tables | None) -> Iterator[FoundTable]:
-    located = Tables()
+    located, known = Tables(), set[Hashable]()
     for root in dict.fromkeys(place.roots):
         below = located.tables_below(root, place.directories)
         found = [FoundTable(each.name, root, each.load, each.error) for each in below]
         if not found:
             _check_directory(root)
-        yield from found
+        yield from each_once(found, known)
     if place.catalog is None:
         return
     tables = tables or Tables(place.catalog, place.catalog_properties)

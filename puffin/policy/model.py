@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import zoneinfo
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -192,9 +192,14 @@ class Policy:
     event_webhook: str | None = None
     questions: str | None = None
 
-    def rule_for(self, place: str, table: str) -> Rule | None:
-        """The first rule that covers a table; None if there is none."""
-        return next((rule for rule in self.rules if rule.covers(place, table)), None)
+    def rule_for(self, names: Iterable[tuple[str, str]]) -> Rule | None:
+        """
+        The first rule that covers a table by one of its names; None if there is none.
+
+        A name is a place with the name of the table there. Below roots that lie within each other a table has several.
+        """
+        known = tuple(names)
+        return next((rule for rule in self.rules if any(rule.covers(*name) for name in known)), None)
 
     def over_connect(self, remote: str) -> Policy:
         """The policy with one Spark Connect server for tables of every size."""

@@ -11,7 +11,7 @@ of the operating system or a library becomes ``FileNotFound``, ``ConflictError``
 from puffin.storage.access import open_source, store_for
 from puffin.storage.local import LocalStore, is_temporary_name
 from puffin.storage.store import FileInfo, FileSource, Sink, Store
-from puffin.storage.uri import has_query, is_same_place, join, local_path
+from puffin.storage.uri import has_query, is_same_place, join, local_path, place_of
 
 __all__ = [
     "FileInfo",
@@ -25,5 +25,6 @@ __all__ = [
     "join",
     "local_path",
     "open_source",
+    "place_of",
     "store_for",
 ]

@@ -9,6 +9,7 @@ former and reject the latter, and so open the wrong file.
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, NamedTuple
 
 from puffin.errors import UsageError
@@ -83,8 +84,20 @@ def has_query(uri: str) -> bool:
 
 
 def is_same_place(one: str, other: str) -> bool:
-    """Whether two names mean one directory, with local links resolved and Hadoop's schemes translated."""
-    return _place(one) == _place(other)
+    """Whether two names mean one directory, by `place_of`."""
+    return place_of(one) == place_of(other)
+
+
+def place_of(name: str) -> Hashable:
+    """The same value for all names of a directory: local links are resolved, and Hadoop's schemes translated."""
+    path, parts = local_path(name), split(name)
+    if path is not None:
+        return path.resolve()
+    if parts is None:
+        return name
+    # The account of an Azure container is part of the place; the user before a bucket is not.
+    authority = parts.authority if parts.scheme in _CONTAINER_AT_ACCOUNT else parts.authority.rpartition("@")[2]
+    return store_scheme(parts.scheme), authority, parts.path.rstrip("/")
 
 
 def store_scheme(scheme: str) -> str:
@@ -102,14 +115,3 @@ def filesystem_path(uri: str) -> str:
     if parts.scheme in _CONTAINER_AT_ACCOUNT:
         return parts.authority.partition("@")[0] + parts.path
     return parts.authority.rpartition("@")[2] + parts.path
-
-
-def _place(name: str) -> object:
-    path, parts = local_path(name), split(name)
-    if path is not None:
-        return path.resolve()
-    if parts is None:
-        return name
-    # The account of an Azure container is part of the place; the user before a bucket is not.
-    authority = parts.authority if parts.scheme in _CONTAINER_AT_ACCOUNT else parts.authority.rpartition("@")[2]
-    return store_scheme(parts.scheme), authority, parts.path.rstrip("/")

@@ -43,6 +43,18 @@ def test_first_rule_covers_a_table_by_its_whole_name_in_a_catalog(tmp_path: Path
     assert {name: rule and rule.due.never for name, rule in found.items()} == {"shop.a": True, "shopping.b": False}
 
 
+def test_table_below_several_roots_is_covered_once_by_the_first_rule_for_one_of_its_names(lake: Path) -> None:
+    (lake.parent / "link").symlink_to(lake)
+    rules = [{"tables": ["c"], "in": [f"{lake}/db"], "due": "never"}, {}]
+    text = json.dumps({"roots": [str(lake), f"{lake}/db", f"{lake.parent}/link"], "rules": rules})
+    found = {each.found.name: each.rule for each in Watcher(parse_policy(text, "p")).tables()}
+    assert {name: rule and rule.due.never for name, rule in found.items()} == {
+        f"{lake}/a": False,
+        f"{lake}/b": False,
+        f"{lake}/db/c": True,
+    }
+
+
 def test_table_that_hangs_does_not_keep_the_others(lake: Path) -> None:
     """It is not asked again before it has answered, so that threads do not grow in number."""
     (lake / "hangs/metadata").mkdir(parents=True)

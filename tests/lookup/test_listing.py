@@ -8,6 +8,8 @@ from pyiceberg.catalog import load_catalog
 from puffin.errors import StorageError, UsageError
 from puffin.load import Tables
 from puffin.lookup import Lookup
+from puffin.lookup.places import Place
+from puffin.lookup.status import status
 from puffin.storage import LocalStore
 
 
@@ -54,6 +56,13 @@ def test_tables_below_a_root_are_loaded_as_by_their_names(directory, tmp_path):
     loaded = {each.name: type(each.load()) for each in Tables().tables_below(str(tmp_path))}
     assert loaded == {name: type(Tables().load(name)) for name in loaded}
     assert {kind.__name__ for kind in loaded.values()} == {"IcebergDirectory", "DeltaDirectory"}
+
+
+def test_table_below_several_roots_is_listed_once(directory, tmp_path):
+    table = directory("db/t")
+    roots = (str(tmp_path), str(table.root.parent), f"{tmp_path}/./db")
+    assert [each.name for each in Lookup().listed(roots=roots)] == [str(table)]
+    assert [each.table for each in status(Place(roots=roots))] == [str(table)]
 
 
 def test_directory_that_cannot_be_listed_hides_no_table(directory, entry_of, tmp_path, locked, caplog):

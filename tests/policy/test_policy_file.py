@@ -106,18 +106,18 @@ def test_every_key_reaches_the_policy() -> None:
 def test_root_alone_is_a_policy_for_all_of_its_tables() -> None:
     policy = parse_policy("roots: [/lake]\n", "p.yaml")
     assert policy == Policy(file="p.yaml", roots=("/lake",))
-    assert policy.rule_for("/lake", "any.table") == policy.rules[0]
+    assert policy.rule_for([("/lake", "any.table")]) == policy.rules[0]
 
 
 def test_first_rule_that_matches_counts() -> None:
     policy = parse_policy(FULL, "p.yaml")
     lines = {
-        name: rule.line if (rule := policy.rule_for(place, name)) else None
+        name: rule.line if (rule := policy.rule_for([(place, name)])) else None
         for place, name in (("prod", "shop.tmp_1"), ("prod", "shop.orders"), ("warehouse", "shop.carts"))
     }
     assert lines == {"shop.tmp_1": 11, "shop.orders": 13, "shop.carts": 27}
     limited = parse_policy("roots: [/a]\nrules: [{tables: [x.*]}]\n", "p.yaml")
-    assert limited.rule_for("/a", "y.t") is None
+    assert limited.rule_for([("/a", "y.t")]) is None
 
 
 def test_hours_pass_midnight_in_their_time_zone() -> None:
