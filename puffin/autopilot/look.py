@@ -112,13 +112,13 @@ class Watcher:
         below: dict[Hashable, list[tuple[str, FoundTable]]] = {}
         for root in self._policy.roots:
             for found in self._found(Place(roots=(root,), directories=_MOST_DIRECTORIES, names=self._names), root):
-                below.setdefault(_directory_of(found), []).append((root, found))
+                below.setdefault(_directory_of(found.name), []).append((root, found))
         for each in below.values():
             yield from self._covered(None, each)
 
     def look(self, patience: float = PATIENCE) -> list[SeenTable]:
         """
-        Look at every table, many side by side.
+        Look at every table, many side by side; one that a catalog has and that is below a root counts in the catalog.
 
         When none has answered for ``patience`` seconds, those that are left have that as their error. A table that
         hangs is asked again when its answer has come.
@@ -147,7 +147,7 @@ class Watcher:
                 self._hanging[table.key] = future
             error = f"{table.found.name}: the storage has not answered for {patience:g} seconds"
             seen.append(SeenTable(table, None, TableStatus.of_error(table.found.name, error)))
-        return seen
+        return _one_of_each(seen)
 
     def forget(self, key: str) -> None:
         """Look at a table anew, since it was run."""
@@ -230,11 +230,19 @@ def _version_of(state: TableState) -> int:
     return hash((state.uuid, state.metadata_location, state.metadata_file, state.current_snapshot_id, files))
 
 
-def _directory_of(found: FoundTable) -> Hashable:
+def _one_of_each(seen: Sequence[SeenTable]) -> list[SeenTable]:
+    """These without tables below roots that a catalog has, too: a commit that passes by their catalog would be lost."""
+    of_catalogs = {_directory_of(each.location) for each in seen if each.catalog and each.location}
+    if not of_catalogs:
+        return list(seen)
+    return [each for each in seen if each.catalog or _directory_of(each.name) not in of_catalogs]
+
+
+def _directory_of(name: str) -> Hashable:
     try:
-        return place_of(found.name)
-    except UsageError:  # a root such as file:here
-        return found.name
+        return place_of(name)
+    except UsageError:  # such as file:here
+        return name
 
 
 def _no_table() -> Table:

@@ -55,6 +55,16 @@ def test_table_below_several_roots_is_covered_once_by_the_first_rule_for_one_of_
     }
 
 
+def test_table_of_a_catalog_that_is_below_a_root_too_counts_in_the_catalog(lake: Path) -> None:
+    properties = {"type": "sql", "uri": f"sqlite:///{lake.parent}/catalog.db", "warehouse": f"file://{lake}/warehouse"}
+    catalog = SqlCatalog("prod", **properties)
+    catalog.create_namespace("shop")
+    catalog.create_table("shop.a", pa.schema([("k", pa.int64())]))
+    text = json.dumps({"catalogs": [{"name": "prod", "properties": properties}], "roots": [str(lake)]})
+    found = {(each.catalog, each.name) for each in Watcher(parse_policy(text, "p")).look()}
+    assert found == {("prod", "shop.a"), *((None, f"{lake}/{name}") for name in ("a", "b", "db/c"))}
+
+
 def test_table_that_hangs_does_not_keep_the_others(lake: Path) -> None:
     """It is not asked again before it has answered, so that threads do not grow in number."""
     (lake / "hangs/metadata").mkdir(parents=True)
