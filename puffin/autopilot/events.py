@@ -7,10 +7,11 @@ import datetime
 import json
 import logging
 import os
-import urllib.error
 import urllib.request
+from http.client import HTTPException
 from typing import Any
 
+from puffin.errors import in_one_line
 from puffin.policy.model import Policy
 
 DONE, FAILED, SKIPPED, INTERRUPTED = "done", "failed", "skipped", "interrupted"
@@ -72,5 +73,5 @@ def publish(event: Event, policy: Policy) -> None:
         try:
             with urllib.request.urlopen(request, timeout=_SECONDS):  # noqa: S310 - as above
                 pass
-        except (OSError, ValueError, urllib.error.URLError) as exc:
-            _log.warning("%s: the event is not sent: %s", policy.event_webhook, exc)
+        except (OSError, ValueError, HTTPException) as exc:
+            _log.warning("%s: the event is not sent: %s", policy.event_webhook, in_one_line(exc))

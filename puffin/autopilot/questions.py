@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import json
 import logging
-import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from http.client import HTTPException
 from pathlib import Path
 
+from puffin.errors import in_one_line
 from puffin.lookup.places import table_key
 
 _SECONDS = 5
 _MOST_BYTES = 16 * 1024 * 1024
 
 _MOST_TABLES = 10_000
+_NOT_A_LOG = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 _log = logging.getLogger(__name__)
 
@@ -44,23 +46,26 @@ def questions(source: str | None, asked: Asked) -> Mapping[str, int]:
     The number of questions about each table, by `puffin.lookup.places.table_key`: plans that a source tells of, and
     what this process was asked. A source that cannot be read is logged.
     """
-    found: Counter[str] = Counter()
-    for counted in (_plans(source), asked.counts()):
-        for table, count in counted.items():
-            found[table_key(table)] += count
-    return found
+    return _plans(source) + _by_key(asked.counts().items())
 
 
-def _plans(source: str | None) -> Mapping[str, int]:
+def _plans(source: str | None) -> Counter[str]:
     if source is None:
-        return {}
+        return Counter()
     try:
         if "://" in source:
             with urllib.request.urlopen(source, timeout=_SECONDS) as answer:  # noqa: S310 - the schema takes http alone
                 data = answer.read(_MOST_BYTES)
         else:
             data = Path(source).read_bytes()
-        return {each["table"]: int(each["plans"]) for each in json.loads(data)["tables"]}
-    except (OSError, ValueError, KeyError, TypeError, urllib.error.URLError) as exc:
-        _log.warning("%s: what planners ask for is not known: %s", source, exc)
-        return {}
+        return _by_key((each["table"], int(each["plans"])) for each in json.loads(data)["tables"])
+    except (OSError, HTTPException, *_NOT_A_LOG) as exc:
+        _log.warning("%s: what planners ask for is not known: %s", source, in_one_line(exc))
+        return Counter()
+
+
+def _by_key(counted: Iterable[tuple[str, int]]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for table, count in counted:
+        found[table_key(table)] += count
+    return found

@@ -15,6 +15,7 @@ import pytest
 from puffin.autopilot.counts import Counts
 from puffin.autopilot.endpoint import Endpoint
 from puffin.autopilot.events import DONE, Event, publish
+from puffin.autopilot.questions import Asked, questions
 from puffin.errors import SetupError
 from puffin.policy.model import Policy
 
@@ -57,6 +58,28 @@ def test_event_that_cannot_be_sent_is_logged_alone(caplog: pytest.LogCaptureFixt
         "/no/such/directory/events",
         "http://127.0.0.1:9/",
     ]
+
+
+def test_server_that_does_not_speak_http_is_logged_alone(caplog: pytest.LogCaptureFixture) -> None:
+    """For events as for questions."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def answer() -> None:
+        for _ in range(2):
+            connection, _address = server.accept()
+            with connection:
+                connection.recv(65_536)
+                connection.sendall(b"SSH-2.0-OpenSSH_9.0\r\n\r\n")
+
+    threading.Thread(target=answer, daemon=True).start()
+    url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+    publish(EVENT, Policy(file="p", event_webhook=url))
+    assert questions(url, Asked()) == {}
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{url}: the event is not sent: SSH-2.0-OpenSSH_9.0",
+        f"{url}: what planners ask for is not known: SSH-2.0-OpenSSH_9.0",
+    ]
+    server.close()
 
 
 def test_health_fails_when_no_look_has_ended_for_long() -> None:

@@ -326,8 +326,9 @@ def test_planners_questions_come_from_a_server(lake: Path, pilot_of: Callable[..
     asked.write_text(json.dumps({"tables": [{"table": str(lake / "db/c"), "plans": 100}]}))
     pilot = pilot_of("questions: plans.json\n")
     assert Path(pilot.look()[0].seen.name).name == "c"
-    asked.write_text("not json")
-    assert len(pilot.look()) == 3
+    for text in ("not json", '{"tables": [{"table": 1, "plans": 1}]}', '{"tables": [{"table": "a", "plans": 1e999}]}'):
+        asked.write_text(text)
+        assert len(pilot.look()) == 3
 
 
 def test_questions_to_a_server_in_this_process_weigh_without_a_log(
