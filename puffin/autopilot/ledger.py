@@ -131,7 +131,7 @@ def _read(file: Path) -> dict[str, Any]:
         _check(kept)
     except FileNotFoundError:
         return _empty()
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as exc:
         _log.warning("%s: the state is begun again: %s", file, exc)
         return _empty()
     found: dict[str, Any] = kept

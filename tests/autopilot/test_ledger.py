@@ -130,6 +130,7 @@ def failing(count: object, until: object) -> str:
         failing(0, 5),
         failing(1.5, 5),
         failing(1, float("nan")),
+        failing(1, 10**400),
     ],
 )
 def test_broken_file_is_begun_again(tmp_path: Path, text: str) -> None:
