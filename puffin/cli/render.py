@@ -155,8 +155,8 @@ def aligned(rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> li
 
 
 def with_catalog(table: str, catalog: str | None) -> str:
-    """The name of a table after that of its catalog, if it is in one."""
-    return table if catalog is None else f"{catalog}: {table}"
+    """The name of a table after that of its catalog, if it is in one; a catalog that cannot be listed has its own."""
+    return table if catalog in (None, table) else f"{catalog}: {table}"
 
 
 def human_bytes(size: int) -> str:

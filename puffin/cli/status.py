@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from puffin.cli.options import as_json, by_name, catalog_property, diagnostics, print_failure
-from puffin.cli.render import aligned, human_bytes, print_json, print_lines
+from puffin.cli.render import aligned, human_bytes, print_json, print_lines, with_catalog
 
 if TYPE_CHECKING:
     from puffin.lookup.health import TableStatus
@@ -79,7 +79,7 @@ def command(
 
 
 def _of_policy(file: str, names: NamePatterns) -> tuple[list[TableStatus], list[dict[str, Any]]]:
-    """The tables of a policy with their documents, the latter with what the policy says of each."""
+    """The tables of a policy as people see them, and their documents; both with what the policy says of each."""
     from puffin.autopilot.decide import judge
     from puffin.autopilot.look import Watcher
     from puffin.policy.document import read_policy
@@ -94,7 +94,11 @@ def _of_policy(file: str, names: NamePatterns) -> tuple[list[TableStatus], list[
         f"{verdict.state}: {verdict.why}" if each.status.error is None else each.status.reason
         for each, verdict in zip(seen, verdicts, strict=True)
     ]
-    return [dataclasses.replace(each.status, reason=r) for each, r in zip(seen, reasons, strict=True)], documents
+    shown = [
+        dataclasses.replace(each.status, table=with_catalog(each.name, each.catalog), reason=reason)
+        for each, reason in zip(seen, reasons, strict=True)
+    ]
+    return shown, documents
 
 
 def _lines(tables: Sequence[TableStatus]) -> Iterator[str]:

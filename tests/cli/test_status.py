@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -100,6 +102,24 @@ def test_directory_that_cannot_be_listed_does_not_hide_the_tables(
         assert puffin("status", *place, "--exclude", "lost*").code == 0
     policy.write_text("roots: [root]\nrules: [{tables: [lost+found], due: never}, {tables: ['*']}]\n")
     assert puffin("status", "--policy", policy).code == 0
+
+
+def test_tables_of_a_policy_stand_behind_their_catalogs(puffin: Callable[..., Any], tmp_path: Path) -> None:
+    catalogs: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "properties": {"type": "sql", "uri": f"sqlite:///{tmp_path}/{name}.db", "warehouse": str(tmp_path)},
+        }
+        for name in ("prod", "test")
+    ]
+    for each in catalogs:
+        catalog = load_catalog(each["name"], **each["properties"])
+        catalog.create_namespace("n")
+        catalog.create_table("n.t", pa.schema([("k", pa.int64())]))
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(json.dumps({"catalogs": [*catalogs, {"name": "broken", "properties": {"type": "none"}}]}))
+    _, *lines = puffin("status", "--policy", policy).text.splitlines()
+    assert [re.split("  +", line.strip())[1] for line in lines] == ["broken", "prod: n.t", "test: n.t"]
 
 
 def test_namespace_chooses_tables_of_a_catalog(puffin: Callable[..., Any], root: Path, tmp_path: Path) -> None:
