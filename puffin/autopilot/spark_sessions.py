@@ -2,7 +2,7 @@
 One Spark session for the tables that need it, reused from table to table and let go when idle.
 
 A process has one Spark context at most. Tables that need a session of other settings wait until those that use the
-present one are done.
+present one are done. Tables that are read without Spark neither wait for a session nor end one.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from puffin.policy.model import SparkSize, SparkUse
 from stats_jobs import SparkStarter
+from stats_jobs.session import Turn
 
 
 class SparkSessions:
@@ -31,8 +32,13 @@ class SparkSessions:
 
     @contextlib.contextmanager
     def lend(self, size: int) -> Iterator[SparkStarter]:
-        """A starter for a table with so many bytes to read."""
-        starter = self._borrow(self._use.size_for(size))
+        """A starter for a table with so many bytes to read, which borrows the session when the table needs Spark."""
+        with contextlib.ExitStack() as held:
+            yield _OnDemand(lambda: held.enter_context(self._session(self._use.size_for(size))))
+
+    @contextlib.contextmanager
+    def _session(self, size: SparkSize) -> Iterator[SparkStarter]:
+        starter = self._borrow(size)
         try:
             yield starter
         finally:
@@ -81,3 +87,26 @@ class SparkSessions:
         if self._starter is not None:
             self._starter.__exit__()
         self._starter = self._size = None
+
+
+class _OnDemand(SparkStarter):
+    """A starter that borrows another one when it is first used."""
+
+    def __init__(self, borrow: Callable[[], SparkStarter]) -> None:
+        super().__init__()
+        self._borrow = borrow
+        self._borrowed: SparkStarter | None = None
+
+    def start(self) -> float:
+        return self._lender().start()
+
+    @contextlib.contextmanager
+    def slot(self) -> Iterator[Turn]:
+        with self._lender().slot() as turn:
+            yield turn
+
+    def _lender(self) -> SparkStarter:
+        if self._borrowed is None:
+            self._borrowed = self._borrow()
+            self.cluster = self._borrowed.cluster
+        return self._borrowed

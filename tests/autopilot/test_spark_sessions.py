@@ -9,41 +9,75 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
+
 from puffin.autopilot.spark_sessions import SparkSessions
 from puffin.policy.model import SparkSize, SparkUse
+from stats_jobs import SparkStarter
+from stats_jobs.cluster import Cluster
+from stats_jobs.jvm import JvmCluster
 
 SMALL, LARGE = SparkSize(master="local[1]"), SparkSize(from_bytes=100, master="local[2]")
 USE = SparkUse(sizes=(SMALL, LARGE), idle=0)
 
 
-def test_tables_of_one_size_share_a_starter() -> None:
+@pytest.fixture
+def no_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(JvmCluster, "start", lambda _self: None)
+    monkeypatch.setattr(JvmCluster, "has_ended", False)
+
+
+def used(starter: SparkStarter) -> Cluster:
+    """The cluster of a starter, on which it has computed."""
+    with starter.slot():
+        return starter.cluster
+
+
+@pytest.mark.usefixtures("no_jvm")
+def test_tables_of_one_size_share_a_session() -> None:
     sessions = SparkSessions(USE)
     with sessions.lend(1) as one, sessions.lend(99) as two:
-        assert one is two
+        shared = used(one)
+        assert used(two) is shared
     with sessions.lend(50) as three:
-        assert three is one
+        assert used(three) is shared
     sessions.release_idle()
     with sessions.lend(1) as four:
+        other = used(four)
         sessions.release_idle()  # it is in use
-        assert four is not one
+        assert other is not shared
         with sessions.lend(2) as five:
-            assert five is four
+            assert used(five) is other
 
 
+@pytest.mark.usefixtures("no_jvm")
 def test_table_of_another_size_waits_until_the_session_is_free() -> None:
     sessions = SparkSessions(USE)
     borrowed = threading.Event()
 
     def borrow_large() -> None:
-        with sessions.lend(100):
+        with sessions.lend(100) as large:
+            used(large)
             borrowed.set()
 
     other = threading.Thread(target=borrow_large)
-    with sessions.lend(1):
+    with sessions.lend(1) as small:
+        used(small)
         other.start()
         assert not borrowed.wait(0.2)
     assert borrowed.wait(60)
     other.join()
+
+
+@pytest.mark.usefixtures("no_jvm")
+def test_table_that_needs_no_spark_leaves_the_session_of_others_alone() -> None:
+    sessions = SparkSessions(USE)
+    with sessions.lend(100) as large:
+        session = used(large)
+    with sessions.lend(1):
+        pass
+    with sessions.lend(100) as again:
+        assert used(again) is session
 
 
 def test_large_tables_run_on_one_spark_session(lake: Path, quick_java: list[str]) -> None:
