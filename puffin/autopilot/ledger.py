@@ -44,6 +44,11 @@ class Ledger:
             except OSError as exc:
                 raise StorageError(f"{directory}: expected a directory for the autopilot's state: {exc}") from exc
 
+    @classmethod
+    def of_others(cls, directory: str | None) -> Ledger:
+        """What instances have kept in a directory, for somebody who runs nothing: it is not made if it is not there."""
+        return cls(directory if directory is not None and Path(directory).exists() else None)
+
     def reserve(self, size: int, day: str, limit: int | None) -> bool:
         """Spend the bytes that a run will read, unless the day's budget is spent; returns whether it may start."""
         with self._changing() as kept:

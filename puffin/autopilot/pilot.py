@@ -17,7 +17,6 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from pathlib import Path
 
 from puffin.autopilot.broken import BrokenTables
 from puffin.autopilot.claims import Claims
@@ -68,8 +67,7 @@ class Autopilot:
         self.asked = Asked()
         self._listener = listener
         self._watcher = Watcher(policy)
-        has_state = policy.state is not None and (writes or Path(policy.state).exists())
-        self._ledger = Ledger(policy.state if has_state else None)
+        self._ledger = Ledger(policy.state) if writes else Ledger.of_others(policy.state)
         self._claims = Claims(policy.state)
         self._sparks = SparkSessions(policy.spark, verbose=verbose)
         self._seed = random.getrandbits(32)

@@ -80,12 +80,16 @@ def command(
 
 def _of_policy(file: str, names: NamePatterns) -> tuple[list[TableStatus], list[dict[str, Any]]]:
     """The tables of a policy as people see them, and their documents; both with what the policy says of each."""
-    from puffin.autopilot.decide import judge
+    from puffin.autopilot.decide import Past, judge
+    from puffin.autopilot.ledger import Ledger
     from puffin.autopilot.look import Watcher
     from puffin.policy.document import read_policy
 
-    seen = sorted(Watcher(read_policy(file), names).look(), key=lambda each: each.status.need)
-    verdicts = [judge(each, time.time()) for each in seen]
+    rules = read_policy(file)
+    seen = sorted(Watcher(rules, names).look(), key=lambda each: each.status.need)
+    now = time.time()
+    past = Past(Ledger.of_others(rules.state).failures(now + rules.retry.most))
+    verdicts = [judge(each, now, past) for each in seen]
     documents = [
         {**each.to_json(), "state": verdict.state, "state-reason": verdict.why}
         for each, verdict in zip(seen, verdicts, strict=True)

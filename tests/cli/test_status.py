@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import pytest
 from deltalake import write_deltalake
 from pyiceberg.catalog import load_catalog
 
+from puffin.autopilot.ledger import Ledger
+from puffin.policy.model import Retry
 from stats_jobs import analyze
 
 KEYS = [
@@ -120,6 +123,17 @@ def test_tables_of_a_policy_stand_behind_their_catalogs(puffin: Callable[..., An
     policy.write_text(json.dumps({"catalogs": [*catalogs, {"name": "broken", "properties": {"type": "none"}}]}))
     _, *lines = puffin("status", "--policy", policy).text.splitlines()
     assert [re.split("  +", line.strip())[1] for line in lines] == ["broken", "prod: n.t", "test: n.t"]
+
+
+def test_table_of_a_policy_that_failed_is_held(puffin: Callable[..., Any], root: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("roots: [root]\nstate: state\n")
+    of_bare = ("status", "--policy", policy, "--include", "bare", "--json")
+    assert puffin(*of_bare).document["tables"][0]["state"] == "due"
+    assert not (tmp_path / "state").exists()
+    Ledger(str(tmp_path / "state")).failed(str(root / "db/bare"), "too hot", Retry(first=3600), time.time())
+    (found,) = puffin(*of_bare).document["tables"]
+    assert (found["state"], found["state-reason"].rpartition(": ")[2]) == ("held", "too hot")
 
 
 def test_namespace_chooses_tables_of_a_catalog(puffin: Callable[..., Any], root: Path, tmp_path: Path) -> None:
