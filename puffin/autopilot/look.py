@@ -41,8 +41,8 @@ class CoveredTable:
 
     @property
     def key(self) -> str:
-        """The name of the table among those of all places."""
-        return self.found.name if self.catalog is None else f"{self.catalog}:{self.found.name}"
+        """The name of the table among those of all places, the same wherever the command is run."""
+        return self.asked_as if self.catalog is None else f"{self.catalog}:{self.found.name}"
 
     @property
     def asked_as(self) -> str:

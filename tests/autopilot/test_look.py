@@ -10,10 +10,11 @@ from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from puffin.autopilot.look import Watcher
-from puffin.policy.document import parse_policy
+from puffin.policy.document import parse_policy, read_policy
 from stats_jobs import analyze
 from stats_jobs.index import index
 from stats_jobs.options import IndexOptions
@@ -53,6 +54,16 @@ def test_table_below_several_roots_is_covered_once_by_the_first_rule_for_one_of_
         f"{lake}/b": False,
         f"{lake}/db/c": True,
     }
+
+
+def test_key_of_a_table_does_not_depend_on_the_working_directory(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What failed is remembered under it."""
+    (lake.parent / "policy.yaml").write_text("roots: [lake, lake/a]\n")
+    keys = []
+    for directory, file in (("/", str(lake.parent / "policy.yaml")), (str(lake.parent), "policy.yaml")):
+        monkeypatch.chdir(directory)
+        keys.append([each.key for each in Watcher(read_policy(file)).tables()])
+    assert keys == [[f"{lake}/{name}" for name in ("a", "b", "db/c")]] * 2
 
 
 def test_table_of_a_catalog_that_is_below_a_root_too_counts_in_the_catalog(lake: Path) -> None:
