@@ -2,7 +2,7 @@
 Binds filters in expression JSON to the schemas that their names may mean, and types their literals by the columns.
 
 A client may pin a snapshot and yet use the names of the current schema, so a name is looked up in both schemas. One
-that means different columns there prunes nothing. Partitions are tested by pyiceberg's projections, and a transform of
+that may mean different columns prunes nothing. Partitions are tested by pyiceberg's projections, and a transform of
 a column by the partition field that has the same one.
 """
 
@@ -71,7 +71,7 @@ class JsonFilterParser:
         found = [
             (schema, field)
             for schema in self._schemas
-            if (field := schema.find(tree.term, case_sensitive=case_sensitive)) is not None
+            for field in schema.find(tree.term, case_sensitive=case_sensitive)
         ]
         if not found:
             raise ColumnNotFound(f"filter: column {tree.term.column!r}: the table has no such column")
@@ -111,16 +111,12 @@ class _Schema:
             self._folded.setdefault(field.name.lower(), []).append(field)
         self._binder = Binder(document, specs)
 
-    def find(self, term: Term, *, case_sensitive: bool) -> Field | None:
-        if isinstance(term.column, int):
-            return self._by_id.get(term.column)
-        field = self._by_name.get(term.column)
-        if field is not None or case_sensitive:
-            return field
-        alike = self._folded.get(term.column.lower(), [])
-        if len(alike) > 1:
-            raise UsageError(f"filter: column {term.column!r}: {len(alike)} columns differ from it in case alone")
-        return alike[0] if alike else None
+    def find(self, term: Term, *, case_sensitive: bool) -> Sequence[Field]:
+        """The columns that a client may mean: some take the first of those that differ in case alone, some the last."""
+        if not isinstance(term.column, int) and not case_sensitive:
+            return self._folded.get(term.column.lower(), ())
+        known: Mapping[Any, Field] = self._by_id if isinstance(term.column, int) else self._by_name
+        return (known[term.column],) if term.column in known else ()
 
     def bound(self, tree: UnboundPredicate, field: Field) -> Expression:
         what = f"column {field.name}"

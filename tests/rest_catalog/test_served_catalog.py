@@ -12,7 +12,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import DoubleType, NestedField, PrimitiveType, UUIDType
+from pyiceberg.types import DoubleType, LongType, NestedField, PrimitiveType, UUIDType
 
 from puffin.errors import ColumnNotFound, SnapshotNotFound, TableNotFound, UsageError
 from puffin.lookup import Lookup
@@ -183,3 +183,12 @@ def test_reused_name_excludes_no_file(table: Any, served: Callable[..., ServedCa
     assert len(paths(served().plan(TABLE, request))) == FILES
     by_new_name = {"type": "eq", "term": "x", "value": 10_000}
     assert paths(served().plan(TABLE, ScanRequest.of({"snapshot-id": old, "filter": by_new_name}))) == []
+
+
+def test_any_case_of_two_names_excludes_no_file(table: Any, served: Callable[..., ServedCatalog]) -> None:
+    """pyiceberg takes the last of columns that differ in case alone, even if another one has the very name."""
+    with table.update_schema() as change:
+        change.add_column("K", LongType())
+    for name in ("k", "K"):
+        request = ScanRequest.of({"case-sensitive": False, "filter": {"type": "is-null", "term": name}})
+        assert len(paths(served().plan(TABLE, request))) == FILES
