@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from puffin.errors import StorageError, TableNotFound, UsageError
+from puffin.errors import FileNotFound, PuffinError, StorageError, TableNotFound, UsageError
 from puffin.storage import Store, has_query, join, local_path, store_for
 from puffin.tables.arguments import NameOrPath
 from puffin.tables.snapshot import Table
@@ -38,7 +38,7 @@ class DirectoryBelow:
     name: str
     format: str | None
     load: Callable[[], Table]
-    error: StorageError | None = None
+    error: PuffinError | None = None
 
 
 def load_table(
@@ -114,7 +114,7 @@ class Tables:
             try:
                 inside = store.directories(directory)
                 found = _format_in(store, directory, inside)
-            except StorageError as exc:
+            except (FileNotFound, StorageError) as exc:  # missing is what a server may not open
                 if looked_into == 0:
                     raise
                 # If all of the store is down, each directory would take its time to say so.
@@ -182,7 +182,7 @@ class Tables:
         return opened_catalog(self._name, self._properties)
 
 
-def _raise(error: StorageError) -> Table:
+def _raise(error: PuffinError) -> Table:
     raise error
 
 

@@ -16,6 +16,7 @@ MOST_QUESTIONS = 100
 LONGEST_FILTER = 65_536
 
 Name = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00-\x1f\x7f]+$")]
+AnyName = Annotated[str, Field(min_length=1, max_length=4096)]
 ColumnName = Annotated[str, Field(min_length=1, max_length=512)]
 RefName = Annotated[str, Field(min_length=1, max_length=512)]
 
@@ -62,7 +63,7 @@ class TablesQuery(_Query):
 
     namespace: RefName | None = Field(None, description="Only the tables of this namespace of the catalog.")
     contains: Name | None = Field(None, description="Only tables with this text in their names, in either case.")
-    after: Name | None = Field(None, description="Only tables whose names come after this one.")
+    after: AnyName | None = Field(None, description="Only tables whose names come after this one.")
     limit: int = Field(100, ge=1, le=1000, description="How many tables at most.")
 
 

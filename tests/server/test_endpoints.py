@@ -92,6 +92,19 @@ def test_analyzed_tables_are_listed_by_name_page_by_page(
     assert second["next"] is None
 
 
+def test_directory_with_a_name_that_is_not_served_hides_no_table(
+    tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path]
+) -> None:
+    """It is listed as what cannot be, also at the end of a page."""
+    table, odd = write_table(tmp_path / "t"), tmp_path / "a\nb"
+    odd.mkdir()
+    client = client_of(tmp_path)
+    first = client.get("/v1/tables", params={"limit": 1}).json()
+    assert (first["unreadable"], first["next"]) == ([str(odd)], str(odd))
+    second = client.get("/v1/tables", params={"limit": 1, "after": first["next"]}).json()
+    assert [each["table"] for each in second["tables"]] == [str(table)]
+
+
 def test_tables_are_found_by_part_of_their_names(
     tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path]
 ) -> None:
