@@ -18,6 +18,7 @@ from puffin.lookup import Lookup
 from puffin.lookup.listing import names_of
 from puffin.rest_catalog.errors import NamespaceNotFound
 from puffin.storage import join
+from puffin.storage.uri import has_controls
 
 Levels: TypeAlias = tuple[str, ...]
 
@@ -111,7 +112,7 @@ class Names:
 
 
 def _is_name(name: str) -> bool:
-    return bool(name) and "/" not in name and "\\" not in name and name not in (".", "..") and name.isprintable()
+    return bool(name) and "/" not in name and "\\" not in name and name not in (".", "..") and not has_controls(name)
 
 
 def _last(path: str) -> str:

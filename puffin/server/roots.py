@@ -19,7 +19,7 @@ from pathlib import Path
 from puffin.errors import FileNotFound, StorageError, TableNotFound, UsageError
 from puffin.server.problems import Problem
 from puffin.storage import local_path
-from puffin.storage.uri import SplitUri, local_name, split, store_scheme
+from puffin.storage.uri import SplitUri, has_controls, local_name, split, store_scheme
 
 _METADATA_DIRECTORIES = ("metadata", "_delta_log")
 _LONGEST_NAME = 4096  # PATH_MAX
@@ -53,7 +53,7 @@ class Roots:
 
     def confine(self, uri: str) -> str:
         """What to open: a path with its links resolved, or a URI itself; FileNotFound if it is outside all roots."""
-        if 0 < len(uri) <= _LONGEST_NAME and uri.isprintable():
+        if 0 < len(uri) <= _LONGEST_NAME and not has_controls(uri):
             with contextlib.suppress(UsageError):  # a file of another host
                 path = local_name(uri)
                 if path is None and self._has_uri(uri):

@@ -22,6 +22,8 @@ _URI = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?=/)(?://(?P<authority>[^/?]*))?(?P<path>[^?]*)(?P<query>\?.*)?", re.DOTALL
 )
 
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
 _SCHEMES_OF_HADOOP = {"s3a": "s3", "s3n": "s3"}
 
 _PATH_WITHOUT_AUTHORITY = {"hdfs", "viewfs"}
@@ -44,6 +46,11 @@ def split(uri: str) -> SplitUri | None:
         return None
     parts = match.groupdict(default="")
     return SplitUri(parts["scheme"].lower(), parts["authority"], parts["path"], parts["query"])
+
+
+def has_controls(name: str) -> bool:
+    """Whether control characters, line separators or lone surrogates are in a name; many scripts need joiners."""
+    return _CONTROLS.search(name) is not None
 
 
 def local_path(uri: str) -> Path | None:
