@@ -218,7 +218,8 @@ class CallersCatalog:
             more = ask_local(self.local)
         except NotFoundError:
             return ask()
-        listed = self._or_local(ask, lambda _: Listed[_Item](()))
+        nothing: Listed[_Item] = Listed(())
+        listed = self._or_local(ask, lambda _: nothing)
         if listed.next_token is not None:
             return listed
         return Listed([*listed.items, *(each for each in more if each not in listed.items)])

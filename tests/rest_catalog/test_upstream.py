@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +12,13 @@ from puffin.errors import StorageError
 from puffin.lookup import Lookup
 from puffin.rest_catalog.caller import Caller
 from puffin.rest_catalog.callers_catalog import CallersCatalog
+from puffin.rest_catalog.catalog import ServedCatalog
 from puffin.rest_catalog.http import Answer, Http
-from puffin.rest_catalog.names import TableName
+from puffin.rest_catalog.names import Names, TableName
 from puffin.rest_catalog.upstream import Upstream, UpstreamConfig
 from puffin.rest_catalog.upstream_table import States, UpstreamTable
 from puffin.tables.snapshot import CURRENT
+from tests.server.iceberg_face import table_of_files
 
 TABLE = TableName(("a b", "c"), "t/ä")
 PLAIN = UpstreamConfig.of({}, {"uri": "http://up/catalog/"})
@@ -124,6 +127,16 @@ def test_status_that_is_neither_an_answer_nor_an_error_is_an_error_of_the_catalo
 def test_answer_of_another_form_is_an_error_of_the_catalog(body: bytes, ask: Callable[[CallersCatalog], Any]) -> None:
     with pytest.raises(StorageError, match="expected an answer of a REST catalog"):
         ask(CallersCatalog(Lookup(), upstream_that_answers(200, body), States(), Caller()))
+
+
+def test_namespace_of_directories_alone_is_listed(tmp_path: Path) -> None:
+    """The catalog says that it does not know it."""
+    table_of_files(tmp_path / "a" / "b" / "t", "f")
+    lookup = Lookup()
+    local = ServedCatalog(lookup, Names(lookup, [str(tmp_path)], has_catalog=False), lambda _: None)
+    catalog = CallersCatalog(lookup, upstream_that_answers(404, b"{}"), States(), Caller(), local)
+    assert catalog.namespaces(("a",)).items == [("a", "b")]
+    assert catalog.tables(("a", "b")).items == [TableName(("a", "b"), "t")]
 
 
 @pytest.mark.parametrize(
