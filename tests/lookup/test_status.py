@@ -298,7 +298,7 @@ def test_tables_below_roots_come_worst_first_and_broken_ones_too(analyzed, tmp_p
     append(tmp_path / "db" / "small", 0, 1)
     broken = directory("db/broken")
     (broken.root / "metadata" / "v1.metadata.json").write_text("{\n")
-    found = status(Place(roots=(str(tmp_path), str(tmp_path))))
+    found = status(Place(roots=(str(tmp_path), f"{tmp_path}/db", str(tmp_path))))
     assert [Path(each.table).name for each in found] == ["bare", "small", "broken", "t"]
     assert [each.health for each in found] == [0, 0, 0, 100]
     assert "v1.metadata.json" in str(found[2].error)

@@ -105,6 +105,15 @@ def test_directory_with_a_name_that_is_not_served_hides_no_table(
     assert [each["table"] for each in second["tables"]] == [str(table)]
 
 
+def test_table_below_two_roots_is_listed_once(
+    tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path]
+) -> None:
+    table = str(write_table(tmp_path / "db" / "t"))
+    client = client_of(tmp_path, tmp_path / "db")
+    for path in ("/v1/tables", "/v1/status"):
+        assert [each["table"] for each in client.get(path).json()["tables"]] == [table]
+
+
 def test_tables_are_found_by_part_of_their_names(
     tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path]
 ) -> None:
