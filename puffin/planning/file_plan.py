@@ -12,6 +12,7 @@ import numpy.typing as npt
 from puffin.errors import UnsupportedTableError, UsageError
 from puffin.planning.flags import Flags, count
 from puffin.tables.scan_task import FileScanTask
+from puffin.values.json_values import in_words
 
 if TYPE_CHECKING:
     import pyarrow.dataset
@@ -185,6 +186,6 @@ class FilePlan:
             "record-count": file.record_count,
             "file-size-in-bytes": file.file_size_in_bytes,
             "spec-id": file.spec_id,
-            "partition": {self.partition_names.get(key, key): value for key, value in file.partition.items()},
+            "partition": {self.partition_names.get(key, key): in_words(each) for key, each in file.partition.items()},
             "delete-files": [{"path": each.file_path, "content": each.content} for each in task.delete_files],
         }

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from puffin.iceberg.scan.manifests import ColumnMetrics
 from puffin.tables.scan_task import DATA, EQUALITY_DELETES, POSITION_DELETES, ContentFile, FileScanTask
+from puffin.values.json_values import has_no_word, in_words
 from puffin.values.partition_tuples import tuple_types, value_from_json
 
 Metrics: TypeAlias = Mapping[int, ColumnMetrics]
@@ -94,21 +94,16 @@ class TaskEncoder:
         spec = self.specs.get(file.spec_id, ())
         values = [file.partition.get(str(field["field-id"])) for field in spec]
         if self.takes_null:
-            return [json.dumps(value) if _has_no_word(value) else value for value in values]
+            return [in_words(value) for value in values]
         types = tuple_types(spec, self.source_types)
         return [_plain(types.get(field["field-id"]), value) for field, value in zip(spec, values, strict=True)]
 
 
 def _plain(type_: str | None, value: Any) -> Any:
     """A partition value for a client that does not read it by its type; one of another type if it takes none."""
-    if type_ is None or value is None or _has_no_word(value) or type_.startswith(_BYTES):
+    if type_ is None or value is None or has_no_word(value) or type_.startswith(_BYTES):
         return 0 if type_ is not None and type_.startswith(_TEXTS) else ""
     return value_from_json(type_, value) if type_.startswith(_TEMPORAL) else value
-
-
-def _has_no_word(value: Any) -> bool:
-    """Whether JSON has no word for a partition value; Java writes one as text."""
-    return isinstance(value, float) and not math.isfinite(value)
 
 
 def _statistics(metrics: Metrics) -> dict[str, Any]:

@@ -169,7 +169,9 @@ class PlannedFileDocument(_Document):
     record_count: int
     file_size_in_bytes: int
     spec_id: int
-    partition: dict[str, Any] = Field(description="Values by field, in JSON single-value form.")
+    partition: dict[str, Any] = Field(
+        description="Values by field, in JSON single-value form; NaN and infinite numbers are text."
+    )
     delete_files: list[DeleteFileDocument]
 
 

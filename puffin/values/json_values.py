@@ -9,6 +9,8 @@ nanoseconds.
 from __future__ import annotations
 
 import decimal
+import json
+import math
 import re
 import uuid
 from typing import Any
@@ -69,6 +71,16 @@ def to_json(type_: str, physical: Any) -> Any:
         return physical.hex() if isinstance(physical, bytes) else physical
     except (ValueError, TypeError, ArithmeticError, pa.ArrowException) as exc:
         raise CorruptMetadataError(f"expected a {type_} in a partition tuple, found {physical!r}") from exc
+
+
+def has_no_word(value: Any) -> bool:
+    """Whether a value is a number for which JSON has no word: NaN or an infinite one."""
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+def in_words(value: Any) -> Any:
+    """A value in JSON form; if JSON has no word for it, the text that Java writes."""
+    return json.dumps(value) if has_no_word(value) else value
 
 
 def to_scalar(type_: str, value: Any) -> pa.Scalar:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import shutil
 import threading
 import uuid
@@ -44,6 +45,14 @@ def test_answer_equals_the_plan_document(table: Path, client_of: Callable[..., A
     assert answer.headers["content-type"] == "application/json"
     assert answer.json() == puffin.plan(str(table), where).to_json()
     assert list(answer.json()) == list(puffin.plan(str(table), where).to_json())
+
+
+def test_partition_that_json_has_no_word_for_is_text(tmp_path: Path, client_of: Callable[..., Any]) -> None:
+    """Python would write NaN and Infinity, which no other reader of JSON takes."""
+    rows = pa.table({"k": [1, 2, 3], "p": [math.nan, -math.inf, 0.5]})
+    write_deltalake(tmp_path / "t", rows, partition_by=["p"])
+    planned = client_of(tmp_path).post("/v1/plan", json={"table": str(tmp_path / "t")}).json()
+    assert {file["partition"]["p"] for file in planned["files"]} == {"NaN", "-Infinity", 0.5}
 
 
 def test_index_leaves_one_file(table: Path, client_of: Callable[..., Any]) -> None:
