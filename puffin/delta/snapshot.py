@@ -125,9 +125,13 @@ class DeltaSnapshot(TableSnapshot):
         if schema.assigned:
             ids = {**state.known_ids, **schema.assigned}
             self.statistics.put_field_ids(ids, stored.next_field_ids_generation())
-        for each in (entry, *entry.repairs):
-            generation = stored.next_generation(each.snapshot_id)
-            self.statistics.put(each, state.metadata.id, schema.paths, generation)
+        self._put(entry)
+        try:
+            for each in entry.repairs:
+                self._put(each)
+        except PuffinError as exc:
+            # From here on an entry names the new statistics file, which a failed commit would delete.
+            _log.warning("the statistics are committed, but earlier entries are not repaired: %s", exc)
         try:
             append_note(self.log, state.metadata.id, entry)
         except PuffinError as exc:
@@ -135,6 +139,10 @@ class DeltaSnapshot(TableSnapshot):
         self.statistics.remove_superseded(stored)
         self.statistics.remove_versions(stored, entry.removals)
         return state
+
+    def _put(self, entry: StatisticsEntry) -> None:
+        generation = self.state.stored.next_generation(entry.snapshot_id)
+        self.statistics.put(entry, self.state.metadata.id, self.state.delta_schema.paths, generation)
 
     def earlier_entries(self, snapshot_id: int) -> tuple[int, ...]:
         return tuple(version for version in self.state.stored.entries if version < snapshot_id)

@@ -254,6 +254,24 @@ def test_statistics_count_even_if_the_log_is_not_writable(table, draft_of, meanw
     assert ndvs(table) == {"a": 3, "b": None}
 
 
+def test_failed_repair_of_an_earlier_entry_keeps_the_committed_statistics(table, monkeypatch, caplog):
+    analyze(str(table.path))
+    earlier = table.log / "_puffin_sidecar" / "0-0.json"
+    earlier.write_text(earlier.read_text().replace("puffin-sidecar.reading", "unheard-of"))
+    table.commit(table.add({"a": [9], "b": [9]}))
+    put = LocalStore.put_if_absent
+
+    def full(self, uri, data):
+        if uri.endswith("/0-1.json"):
+            raise StorageError(f"{uri}: no space left")
+        put(self, uri, data)
+
+    monkeypatch.setattr(LocalStore, "put_if_absent", full)
+    report = analyze(str(table.path))
+    assert Path(report.entry.statistics_path).stat().st_size == report.entry.file_size_in_bytes
+    assert "earlier entries are not repaired" in caplog.text
+
+
 def test_unknown_outcome_keeps_the_file(table, draft_of, monkeypatch):
     """The store failed while putting the entry, which may exist."""
     loaded = open_table(table)
