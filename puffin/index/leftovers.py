@@ -52,9 +52,10 @@ def _of_home(home: IndexHome, limit: AgeLimit) -> Leftovers:
         newest = None
     doubt = "no manifest of the index can be read" if newest is None and versions else None
     for version in versions:
-        if newest is None or version < newest.version:
-            folder = manifest_uri(directory, version).rpartition("/")[0]
-            candidates += [(file, "an older manifest of the index") for file in store.list(folder)]
+        is_older = newest is None or version < newest.version
+        for file in store.list(manifest_uri(directory, version).rpartition("/")[0]):
+            if is_older or is_temporary_name(file.name):  # its writer was killed, perhaps after it had put the manifest
+                candidates.append((file, "an older manifest of the index"))
     named = set() if newest is None else {segment.id for segment in newest.segments}
     segments = join(directory, places.SEGMENTS)
     for segment_id in store.directories(segments):

@@ -365,6 +365,18 @@ def test_clean_removes_what_the_index_no_longer_names(table: Table) -> None:
     assert table.matched(f"k = {keys[1]}") == 1
 
 
+def test_clean_removes_what_a_killed_writer_left_beside_or_before_its_manifest(table: Table) -> None:
+    table.append()
+    indexed(table, "k")
+    home, before = table.home, index_files(table)
+    for version in (1, 2):
+        folder = Path(manifest_uri(home.directory, version)).parent
+        folder.mkdir(exist_ok=True)
+        (folder / f".puffin-sidecar-{0:032}.tmp").touch()
+    clean(load_table(table.path), older_than=timedelta(), remove=True)
+    assert index_files(table) == before
+
+
 def test_clean_keeps_segments_while_no_manifest_can_be_read(table: Table) -> None:
     table.append(3)
     indexed(table, "k")
