@@ -110,7 +110,7 @@ class StepFile:
             said = json.loads(self._reader.read(last))
             if said["format-version"] != FORMAT_VERSION:
                 raise ValueError(f"format-version: expected {FORMAT_VERSION}, found {said['format-version']!r}")
-            return StepHead(typed(said, "scans", dict), frozenset(typed(said, "mapped", list)))
+            return StepHead(_digests(typed(said, "scans", dict)), frozenset(typed(said, "mapped", list)))
         except (KeyError, TypeError, ValueError, RecursionError) as exc:
             raise CorruptError(f"not the file of a step: {said_by(exc)}") from exc
 
@@ -133,6 +133,14 @@ class StepFile:
         if digest.hexdigest() != last.properties.get(_SHA256):
             raise CorruptError("expected the digest of its content, found another one")
         return Partial({**added}, {**removed}, mapped=head.mapped)
+
+
+def _digests(scans: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The digests of tasks by that of their scan; TypeError if they are something else."""
+    found = {scan: typed(scans, scan, list) for scan in scans}
+    if not all(isinstance(task, str) for tasks in found.values() for task in tasks):
+        raise TypeError("scans: expected digests of tasks, found something else")
+    return found
 
 
 def _add(digest: hashlib._Hash, blob: Blob | BlobMetadata | None, payload: bytes) -> None:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from puffin.errors import StorageError
+from puffin.errors import CorruptError, StorageError
 from puffin.format import PuffinWriter
 from puffin.index import upkeep
 from puffin.index.upkeep import IndexHome
@@ -360,3 +360,14 @@ def test_step_file_keeps_every_value_exactly(low):
     assert (found.added[1][SUMMARY], found.removed, found.mapped) == (summary, {2: {SUMMARY: summary}}, partial.mapped)
     assert isinstance(found.added[1][ROW_COUNTS], RowCounts)
     assert file.head() == StepHead({"x": ["y"]}, frozenset((1,)))
+
+
+@pytest.mark.parametrize("tasks", [None, 5, "y", [["y"]]])
+def test_step_file_whose_tasks_are_no_digests_is_broken(tasks):
+    """A run compares them with its own before it checks the file as a whole."""
+    with PuffinWriter(sink := BytesIO()) as writer:
+        for blob in to_blobs(StepHead({"x": tasks}), Partial(), 5):
+            writer.add(blob)
+        writer.finish()
+    with pytest.raises(CorruptError, match="not the file of a step"):
+        StepFile(sink.getvalue()).head()
