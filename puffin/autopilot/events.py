@@ -6,13 +6,14 @@ import dataclasses
 import datetime
 import json
 import logging
-import os
+import urllib.error
 import urllib.request
 from http.client import HTTPException
 from typing import Any
 
 from puffin.errors import in_one_line
 from puffin.policy.model import Policy
+from puffin.storage.appending import append_whole
 
 DONE, FAILED, SKIPPED, INTERRUPTED = "done", "failed", "skipped", "interrupted"
 
@@ -59,11 +60,7 @@ def publish(event: Event, policy: Policy) -> None:
     data = json.dumps(event.to_json()).encode()
     if policy.event_file is not None:
         try:
-            descriptor = os.open(policy.event_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-            try:
-                os.write(descriptor, data + b"\n")  # one call, so that lines of several instances stay whole
-            finally:
-                os.close(descriptor)
+            append_whole(policy.event_file, data + b"\n")
         except OSError as exc:
             _log.warning("%s: the event is not written: %s", policy.event_file, exc)
     if policy.event_webhook is not None:

@@ -1,19 +1,17 @@
 """
 The summary of a run for monitoring: a JSON line for each table, appended to a file as soon as the table is done.
 
-Concurrent runs may share the file. A lock and a rollback keep lines whole, even if the disk is full.
+Concurrent runs may share the file.
 """
 
 from __future__ import annotations
 
 import datetime
-import errno
-import fcntl
 import json
-import os
 from typing import Any, Protocol
 
 from puffin.errors import CommitUnknownError, PuffinError, StorageError, UsageError, in_one_line
+from puffin.storage.appending import append_whole
 
 
 class JobReport(Protocol):
@@ -85,14 +83,6 @@ def summary_line(table: str, outcome: JobReport | BaseException) -> dict[str, An
 
 def _append(path: str, data: bytes) -> None:
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            size = os.fstat(descriptor).st_size
-            if os.write(descriptor, data) < len(data):
-                os.ftruncate(descriptor, size)
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        finally:
-            os.close(descriptor)
+        append_whole(path, data)
     except OSError as exc:
         raise StorageError(f"{path}: the summary cannot be appended to: {exc.strerror}") from exc

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import resource
 import socket
 import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -80,6 +82,21 @@ def test_server_that_does_not_speak_http_is_logged_alone(caplog: pytest.LogCaptu
         f"{url}: what planners ask for is not known: SSH-2.0-OpenSSH_9.0",
     ]
     server.close()
+
+
+def test_event_that_does_not_fit_on_the_disk_leaves_no_part_of_a_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "events.jsonl"
+    file.write_text("{}\n")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
+    try:
+        publish(EVENT, Policy(file="p", event_file=str(file)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert file.read_text() == "{}\n"
+    assert "the event is not written" in caplog.text
 
 
 def test_health_fails_when_no_look_has_ended_for_long() -> None:
