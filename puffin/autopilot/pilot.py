@@ -210,7 +210,8 @@ class Autopilot:
         done, outcome, error = Done(), DONE, None
         try:
             with self._sparks.lend(verdict.bytes) as spark:
-                done = run_table(verdict, self.policy.limits.driver_bytes, spark, self._progress)
+                for each in run_table(verdict, self.policy.limits.driver_bytes, spark, self._progress):
+                    done = done.beside(each)
         except Exception as exc:  # noqa: BLE001 - a table must not stop the others
             outcome, error = (INTERRUPTED if self._stopped.is_set() else FAILED), _told(exc, verdict)
         event = self._event(verdict, outcome, done, time.monotonic() - started)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from puffin.autopilot.decide import Verdict
 from puffin.autopilot.look import CoveredTable
@@ -39,19 +39,21 @@ class Done:
         )
 
 
-def run_table(verdict: Verdict, driver_bytes: int, spark: SparkStarter, progress: Progress) -> Done:
-    """Do what is due for a table; raises what `stats_jobs.analyze` and `stats_jobs.index` raise."""
+def run_table(verdict: Verdict, driver_bytes: int, spark: SparkStarter, progress: Progress) -> Iterator[Done]:
+    """
+    Do what is due for a table, and yield what each job did, which stays done if the next one fails.
+
+    Raises what `stats_jobs.analyze` and `stats_jobs.index` raise.
+    """
     seen = verdict.seen
     policy, table = seen.policy, seen.covered.load()
     if policy is None:
-        return Done()
-    done = Done()
+        return
     if verdict.statistics:
-        done = _statistics(table, _with_values_to_erase(policy, seen.status), driver_bytes, spark, progress)
+        yield _statistics(table, _with_values_to_erase(policy, seen.status), driver_bytes, spark, progress)
     new = not set(policy.index_columns) <= set(seen.status.indexed_columns)
     if verdict.index and (new or not verdict.statistics):  # statistics have caught up the columns that it had
-        done = done.beside(_index(table, policy, driver_bytes, spark, progress))
-    return done
+        yield _index(table, policy, driver_bytes, spark, progress)
 
 
 def clean_table(table: CoveredTable, cleaning: Cleaning) -> int:

@@ -115,6 +115,18 @@ def test_poisoned_tables_do_not_stop_the_others_and_wait_longer_each_time(
     assert states(again)["a"] == DUE
 
 
+def test_event_of_a_run_whose_index_fails_says_that_statistics_were_committed(
+    lake: Path, pilot_of: Callable[..., Any]
+) -> None:
+    (lake / "a/_puffin_sidecar").mkdir()
+    (lake / "a/_puffin_sidecar/index").touch()
+    events: list[Event] = []
+    pilot_of(EVERY, events.append).run(once=True)
+    (failed,) = [event for event in events if event.outcome == FAILED]
+    assert (failed.snapshot_id, failed.committed) == (0, True)
+    assert failed.rows_read > 0
+
+
 def test_budget_of_the_day_holds_over_restarts(lake: Path, pilot_of: Callable[..., Any]) -> None:
     """The first table fits, the second passes it, and the third has to wait."""
     sizes = {name: sum(f.stat().st_size for f in (lake / name).glob("*.parquet")) for name in ("a", "b", "db/c")}
