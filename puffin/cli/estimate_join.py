@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -53,39 +53,32 @@ def command(
 
 def _lines(estimate: JoinEstimate) -> Iterator[str]:
     rows = [("", "column", "rows", "ndv", "of them in the other")]
-    sides = (("left", estimate.left, estimate.containment_left), ("right", estimate.right, estimate.containment_right))
-    for which, side, contained in sides:
-        share = "-" if contained is None else f"{contained:.1%}"
-        rows.append((which, f"{side.table} {side.column}", _number(side.row_count), _number(side.ndv), share))
+    sides = {"left": estimate.left, "right": estimate.right}
+    for of, side in sides.items():
+        share = "-" if side.containment is None else f"{side.containment:.1%}"
+        rows.append((of, f"{side.table} {side.column}", _number(side.row_count), _number(side.ndv), share))
     yield from aligned(rows, right=(2, 3, 4))
-    sides_changed = (("left", estimate.left_changed), ("right", estimate.right_changed))
-    changes = {of: changed for of, changed in sides_changed if changed is not None}
+    changes = {of: side.changed for of, side in sides.items() if side.changed is not None}
     overlap = estimate.overlap
     if overlap is not None:
         bounds = "exact" if overlap.exact else f"{overlap.lower:,} to {overlap.upper:,} at 95 %"
         then = " when the statistics were made" if changes else ""
         yield f"both have {overlap.ndv:,} values{then} ({bounds})"
-    found = estimate.to_json()
-    yield f"the join has about {_number(estimate.join_rows)} rows{_bounds(found['join-lower'], found['join-upper'])}"
+    within = "" if estimate.rows is None else _within(*estimate.rows.rows.rounded())
+    yield f"the join has about {_number(estimate.join_rows)} rows{within}"
     if estimate.rows is not None:
-        counted = [(of, *(_bounded(found, f"{of}{kind}") for kind in _KINDS)) for of in ("left", "right")]
+        counted = [(of, *(_bounded(*each.rounded()) for each in side.rows or ())) for of, side in sides.items()]
         yield from aligned([("", "rows", "with a partner", "without", "outer join"), *counted], right=range(1, 5))
     for of, changed in changes.items():
         allowed = "" if estimate.rows is None else "; the bounds of rows allow for them"
         yield f"{of}: {changed_since(changed)}{allowed}"
 
 
-_KINDS = "", "-semi", "-anti", "-outer"
-
-
-def _bounded(found: dict[str, Any], of: str) -> str:
-    rows, lower, upper = (found[f"{of}-{end}"] for end in ("rows", "lower", "upper"))
+def _bounded(rows: int, lower: int, upper: int) -> str:
     return f"{rows:,}" if lower == upper else f"{rows:,} ({lower:,} to {upper:,})"
 
 
-def _bounds(lower: int | None, upper: int | None) -> str:
-    if lower is None or upper is None:
-        return ""
+def _within(_: int, lower: int, upper: int) -> str:
     return " (exact)" if lower == upper else f" ({lower:,} to {upper:,})"
 
 

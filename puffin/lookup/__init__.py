@@ -6,9 +6,10 @@ from puffin.lazy import on_first_use
 
 if TYPE_CHECKING:
     from puffin.lookup.cached_lookup import Lookup
-    from puffin.lookup.column_sketches import JoinEstimate, JoinSide, UnionEstimate
+    from puffin.lookup.column_sketches import UnionEstimate
     from puffin.lookup.estimates import TableEstimate, estimate
     from puffin.lookup.history import ColumnHistory, HistoryPoint
+    from puffin.lookup.join_estimate import JoinEstimate, JoinSide
     from puffin.lookup.listing import AnalyzedTable
     from puffin.lookup.planner import lookup, ndv
     from puffin.lookup.question import Question
@@ -46,8 +47,8 @@ __getattr__ = on_first_use(
         "FilePlan": "puffin.planning.file_plan",
         "Freshness": "puffin.statistics.answer",
         "HistoryPoint": "puffin.lookup.history",
-        "JoinEstimate": "puffin.lookup.column_sketches",
-        "JoinSide": "puffin.lookup.column_sketches",
+        "JoinEstimate": "puffin.lookup.join_estimate",
+        "JoinSide": "puffin.lookup.join_estimate",
         "Lookup": "puffin.lookup.cached_lookup",
         "PartitionMatch": "puffin.statistics.answer",
         "Question": "puffin.lookup.question",

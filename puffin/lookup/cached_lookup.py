@@ -16,10 +16,11 @@ from typing import TypeVar
 from puffin.errors import FileNotFound, PuffinError, UsageError
 from puffin.load import Tables
 from puffin.lookup.cache import Kept, TableCache, View
-from puffin.lookup.column_sketches import JoinEstimate, UnionEstimate, column_sketch, union_estimate
+from puffin.lookup.column_sketches import UnionEstimate, column_sketch, union_estimate
 from puffin.lookup.distribution import ColumnDistribution, column_distribution
 from puffin.lookup.estimates import Estimator, TableEstimate
 from puffin.lookup.history import ColumnHistory, column_history
+from puffin.lookup.join_estimate import JoinEstimate
 from puffin.lookup.joins import JoinPairs, JoinQuestion
 from puffin.lookup.kept_planner import KeptPlanners
 from puffin.lookup.listing import AnalyzedTable, ListedTable, analyzed_table, listed_tables, names_of

@@ -1,30 +1,18 @@
 """
-Questions about columns of several tables, answered from their sketches.
+The sketch that answers for a column, and the distinct values of several columns together.
 
-A sketch is a sample of its column's values by hash, so the hashes below the smaller theta tell the overlap of two
-columns. This needs equal hashes of equal values. An int and a long are hashed differently, and hashes cannot be
-converted, so such columns are refused. The rows of an equi-join are
-
-    overlap x (left rows / left ndv) x (right rows / right ndv)
-
-since each shared value occurs in that many rows of each side on average. Rows with a null do not count, if the number
-is known. If one sketch has no hash below the other's theta, the overlap is unknown. The estimate then assumes that the
-larger side contains the smaller, as planners do.
+A sketch is a sample of its column's values by hash, so sketches of several columns, of several tables too, can be
+combined. This needs equal hashes of equal values. An int and a long are hashed differently, and hashes cannot be
+converted, so such columns are refused.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from puffin.errors import CorruptError, NotFoundError, PuffinError, UnsupportedError, UnsupportedTypeError, UsageError
-from puffin.estimates.filters import Methods
-from puffin.estimates.interval import Interval
-from puffin.estimates.joins import JoinRows, SideRows
-from puffin.estimates.zeros import sketch_as_one, zeros_of
 from puffin.lookup.partition_filter import PartitionFilter
 from puffin.lookup.question import Question
 from puffin.lookup.table_rows import RowsChanged
@@ -74,120 +62,6 @@ class ColumnSketch:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class JoinSide:
-    """One side of an equi-join; ``row_count`` is None if unknown."""
-
-    table: str
-    column: str
-    ndv: int
-    row_count: int | None
-
-    def to_json(self) -> dict[str, Any]:
-        return {"table": self.table, "column": self.column, "ndv": self.ndv, "row-count": self.row_count}
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class JoinEstimate:
-    """
-    The overlap of two columns, and the rows of their equi-join.
-
-    Attributes:
-        overlap: The distinct values that both columns have.
-        containment_left: The share of the left side's distinct values that the right side has; None if unknown.
-        containment_right: The share of the right side's distinct values that the left side has; None if unknown.
-        jaccard: The distinct values of both over those of either; None if unknown.
-        join_rows: None if the rows of a side are unknown.
-        rows: What row counts and distributions tell of the join; None if the estimate is from sketches alone.
-        left_rows, right_rows: The rows of each side after its filter.
-        left_how, right_how: How the rows of each filter were found; None without a filter.
-        left_changed, right_changed: What changed since the statistics of each side; None if nothing did.
-    """
-
-    left: JoinSide
-    right: JoinSide
-    overlap: Distinct | None
-    containment_left: float | None
-    containment_right: float | None
-    jaccard: float | None
-    join_rows: int | None
-    rows: JoinRows | None = None
-    left_rows: Interval | None = None
-    right_rows: Interval | None = None
-    left_how: Methods | None = dataclasses.field(default=None, compare=False, repr=False)
-    right_how: Methods | None = dataclasses.field(default=None, compare=False, repr=False)
-    left_changed: RowsChanged | None = dataclasses.field(default=None, compare=False, repr=False)
-    right_changed: RowsChanged | None = dataclasses.field(default=None, compare=False, repr=False)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "left": self.left.to_json(),
-            "right": self.right.to_json(),
-            "overlap-ndv": None if self.overlap is None else self.overlap.ndv,
-            "overlap-lower": None if self.overlap is None else self.overlap.lower,
-            "overlap-upper": None if self.overlap is None else self.overlap.upper,
-            "containment-left": self.containment_left,
-            "containment-right": self.containment_right,
-            "jaccard": self.jaccard,
-            "join-rows": self.join_rows,
-            **self._rows_to_json(),
-        }
-
-    @property
-    def selectivity(self) -> float | None:
-        """The rows of the join, of all pairs of rows of both tables; None if unknown."""
-        pairs = (self.left.row_count or 0) * (self.right.row_count or 0)
-        return None if self.join_rows is None else self.join_rows / pairs if pairs else 0.0
-
-    @property
-    def left_side(self) -> SideRows | None:
-        """The rows of the left side, with and without a partner; None if the estimate is from sketches alone."""
-        return _side_rows(self.left_rows, self.rows, lambda rows: rows.left_semi)
-
-    @property
-    def right_side(self) -> SideRows | None:
-        """The same of the right side."""
-        return _side_rows(self.right_rows, self.rows, lambda rows: rows.right_semi)
-
-    @property
-    def left_methods(self) -> tuple[tuple[str, str], ...]:
-        """How the rows of each predicate of the left filter were found; as `TableEstimate.methods`."""
-        return () if self.left_how is None else self.left_how.said()
-
-    @property
-    def right_methods(self) -> tuple[tuple[str, str], ...]:
-        """The same of the right filter."""
-        return () if self.right_how is None else self.right_how.said()
-
-    def _rows_to_json(self) -> dict[str, Any]:
-        _, lower, upper = (None,) * 3 if self.rows is None else self.rows.rows.rounded()
-        return {
-            "join-lower": lower,
-            "join-upper": upper,
-            "selectivity": self.selectivity,
-            "method": None if self.rows is None else self.rows.method,
-            **_side_to_json("left", self.left_side),
-            **_side_to_json("right", self.right_side),
-            "left-methods": [] if self.left_how is None else self.left_how.to_json(),
-            "right-methods": [] if self.right_how is None else self.right_how.to_json(),
-        }
-
-
-def _side_rows(side: Interval | None, rows: JoinRows | None, semi: Callable[[JoinRows], Interval]) -> SideRows | None:
-    if side is None or rows is None:
-        return None
-    # Whole rows, so that those with a partner and those without add up.
-    return SideRows.of(*(Interval(*each.rounded()) for each in (side, semi(rows), rows.rows)))
-
-
-def _side_to_json(which: str, found: SideRows | None) -> dict[str, int | None]:
-    document: dict[str, int | None] = {}
-    for at, kind in enumerate(("", "-semi", "-anti", "-outer")):
-        numbers = (None,) * 3 if found is None else found[at].rounded()
-        document |= zip((f"{which}{kind}-{end}" for end in ("rows", "lower", "upper")), numbers, strict=True)
-    return document
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class UnionEstimate:
     """The distinct values in several columns together."""
 
@@ -229,31 +103,6 @@ def column_sketch(opened: TableSnapshot, question: Question) -> ColumnSketch:
         return _described(opened, known, sketches.union(is_selected), of_all_rows=False)
     known, sketch = _nearest(opened, nearest, column)
     return _described(opened, known, sketch, of_all_rows=True)
-
-
-def join_estimate(left: ColumnSketch, right: ColumnSketch) -> JoinEstimate:
-    """Estimate overlap and join of two columns, with 95 % bounds; UnsupportedTypeError if hashed differently."""
-    check_alike((str(left), left.hashed_type), (str(right), right.hashed_type))
-    left_side, right_side = (JoinSide(s.table, s.column.name, s.distinct.ndv, s.row_count) for s in (left, right))
-    zeros = zeros_of(left.hashed_type)
-    left, right = (dataclasses.replace(each, sketch=sketch_as_one(each.sketch, zeros)) for each in (left, right))
-    one, other = left.sketch, right.sketch
-    both = one.intersect(other)
-    sampled_left, sampled_right = (int(np.searchsorted(s.hashes, np.uint64(both.theta))) for s in (one, other))
-    sampled_any = sampled_left + sampled_right - both.retained
-    least = min(one.estimate, other.estimate)
-    can_tell = all(sampled or sketch.empty for sampled, sketch in ((sampled_left, one), (sampled_right, other)))
-    return JoinEstimate(
-        left=left_side,
-        right=right_side,
-        overlap=Distinct.of(both).at_most(min(left.distinct.upper, right.distinct.upper)),
-        containment_left=both.retained / sampled_left if sampled_left else None,
-        containment_right=both.retained / sampled_right if sampled_right else None,
-        jaccard=both.retained / sampled_any if sampled_any else None,
-        join_rows=_join_rows(min(both.estimate, least) if can_tell else least, left, right),
-        left_changed=left.changed,
-        right_changed=right.changed,
-    )
 
 
 def union_estimate(columns: Sequence[Question], sketches: Sequence[ColumnSketch]) -> UnionEstimate:
@@ -321,12 +170,3 @@ def _described(opened: TableSnapshot, known: KnownSketch, sketch: ThetaSketch, *
         most_distinct=None if summary is None else summary.most_distinct,
         changed=RowsChanged.of_any([(0, 0) if known.age == 0 else (since.records_added, since.most_deleted)]),
     )
-
-
-def _join_rows(overlap: float, left: ColumnSketch, right: ColumnSketch) -> int | None:
-    rows = overlap
-    for side in (left, right):
-        if side.value_count is None:
-            return None
-        rows *= side.value_count / side.sketch.estimate if side.sketch.estimate else 0
-    return round(rows)

@@ -26,6 +26,7 @@ from puffin.estimates.joins import (
     FilteredSide,
     JoinRows,
     RowChange,
+    SideRows,
     join_of_values,
     join_rows,
     join_within,
@@ -33,8 +34,9 @@ from puffin.estimates.joins import (
 from puffin.estimates.matches import OrderedMatches, matches_of
 from puffin.estimates.value_set import ValueSet
 from puffin.estimates.zeros import as_one, zeros_of
-from puffin.lookup.column_sketches import JoinEstimate, JoinSide, check_alike, column_sketch, join_estimate
+from puffin.lookup.column_sketches import check_alike, column_sketch
 from puffin.lookup.estimates import Estimator
+from puffin.lookup.join_estimate import JoinEstimate, JoinSide, join_estimate
 from puffin.lookup.joined_tuples import OneSide, beyond_hashes, counted_values, joined_tuples
 from puffin.lookup.question import Question
 from puffin.sketches.row_tally import Hashes
@@ -110,15 +112,7 @@ class _Pair:
                     (f"{left[1].opened.name} {of_left.name}", of_left.type),
                     (f"{right[1].opened.name} {of_right.name}", of_right.type),
                 )
-            self._by_sketches = JoinEstimate(
-                left=_described(left[1], one),
-                right=_described(right[1], other),
-                overlap=None,
-                containment_left=None,
-                containment_right=None,
-                jaccard=None,
-                join_rows=None,
-            )
+            self._by_sketches = JoinEstimate(left=_described(left[1], one), right=_described(right[1], other))
         self._rows = RowsOfJoins(*self._sides, self._by_sketches.join_rows)
 
     def is_of(self, left: Estimator, right: Estimator) -> bool:
@@ -150,19 +144,15 @@ class _Pair:
         rows = self._rows.of(left, right)
         if rows.method == THETA:
             rows = rows._replace(
-                left_semi=_contained(left, found.containment_left, rows.left_semi),
-                right_semi=_contained(right, found.containment_right, rows.right_semi),
+                left_semi=_contained(left, found.left.containment, rows.left_semi),
+                right_semi=_contained(right, found.right.containment, rows.right_semi),
             )
         return dataclasses.replace(
             found,
+            left=_with_rows(found.left, left, rows.left_semi, rows.rows),
+            right=_with_rows(found.right, right, rows.right_semi, rows.rows),
             join_rows=rows.rows.rounded()[0],
             rows=rows,
-            left_rows=left.rows,
-            right_rows=right.rows,
-            left_how=left.how,
-            right_how=right.how,
-            left_changed=left.estimator.rows_changed,
-            right_changed=right.estimator.rows_changed,
         )
 
 
@@ -340,7 +330,14 @@ def _described(estimator: Estimator, columns: Sequence[Column]) -> JoinSide:
     """The side of several columns, as answers describe it."""
     groups = groups_of(estimator.table, [column.field_id for column in columns], _ALL)
     name = "+".join(column.name for column in columns)
-    return JoinSide(estimator.opened.name, name, groups.rounded()[0], estimator.row_count)
+    return JoinSide(table=estimator.opened.name, column=name, ndv=groups.rounded()[0], row_count=estimator.row_count)
+
+
+def _with_rows(described: JoinSide, side: Side, semi: Interval, joined: Interval) -> JoinSide:
+    """The same with the rows of the side, of which so many have a partner, in a join of so many rows."""
+    # Whole rows, so that those with a partner and those without add up.
+    rows = SideRows.of(*(Interval(*each.rounded()) for each in (side.rows, semi, joined)))
+    return dataclasses.replace(described, rows=rows, how=side.how, changed=side.estimator.rows_changed)
 
 
 def _both(left: ValueSet | None, right: ValueSet | None) -> ValueSet | None:

@@ -112,13 +112,13 @@ def test_bounds_hold_with_filters_of_other_columns(make):
         assert found.rows.lower - 1e-6 <= joined <= found.rows.upper + 1e-6, wheres
         above += found.rows.lower > 0
         for side, partnered, table, where in zip(
-            (answer.left_side, answer.right_side), semi, rows, wheres, strict=True
+            (answer.left.rows, answer.right.rows), semi, rows, wheres, strict=True
         ):
             every = ask(f"select count(*) from t where {where}", t=table)[0]
             true = every, partnered, every - partnered, joined + every - partnered
             assert all(each.lower <= number <= each.upper for each, number in zip(side, true, strict=True)), wheres
             assert side.semi.rows + side.anti.rows == side.rows.rows
-        assert answer.left_methods[0] == (wheres[0].split(") and")[0].strip("("), "all values")
+        assert answer.left.methods[0] == (wheres[0].split(") and")[0].strip("("), "all values")
     assert above > 10
 
 
@@ -306,7 +306,7 @@ def test_both_zeros_are_one_value_of_a_join(share):
 def test_zeros_of_either_sign_overlap(make):
     paths = [make(pa.table({"k": [zero] * 3 + [2.0]})) for zero in (0.0, -0.0)]
     found = Lookup().estimate_join(paths[0], "k", paths[1], "k")
-    assert (found.overlap.ndv, found.containment_left, found.jaccard) == (2, 1, 1)
+    assert (found.overlap.ndv, found.left.containment, found.jaccard) == (2, 1, 1)
     assert [each.rounded() for each in found.rows[:3]] == [(10,) * 3, (4,) * 3, (4,) * 3]
 
 
@@ -367,8 +367,8 @@ def test_rows_that_came_since_may_have_partners(make):
     for where in (None, "k = 1"):
         found = Lookup().estimate_join(paths[0], "k", paths[1], "k", where)
         assert found.rows.rows.upper >= 2
-        assert found.left_side.semi.upper >= 1
-        assert found.right_side.semi.upper >= 2
+        assert found.left.rows.semi.upper >= 1
+        assert found.right.rows.semi.upper >= 2
 
 
 @pytest.mark.parametrize("seed", range(6))

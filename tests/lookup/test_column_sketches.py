@@ -118,8 +118,8 @@ def test_answers_hold_for_known_sets(lookup, analyzed, sizes, share):
     found = joined(lookup, left, right)
     slack = (found.overlap.upper - found.overlap.lower) / 2
     assert found.overlap.lower - slack <= common <= found.overlap.upper + slack
-    assert found.containment_left == pytest.approx(common / left_size, abs=0.12)
-    assert found.containment_right == pytest.approx(common / right_size, abs=0.12)
+    assert found.left.containment == pytest.approx(common / left_size, abs=0.12)
+    assert found.right.containment == pytest.approx(common / right_size, abs=0.12)
     assert found.jaccard == pytest.approx(common / (left_size + right_size - common), abs=0.12)
     assert found.join_rows == pytest.approx(6 * common, rel=0.15, abs=9 * slack)
     assert found.overlap.exact is (max(sizes) < 4096)
@@ -185,14 +185,14 @@ def test_no_side_overlap_or_union_has_more_values_than_rows(lookup, analyzed):
 def test_empty_column_joins_nothing(lookup, analyzed):
     found = joined(lookup, analyzed("left", [], rows=5, nulls=5), analyzed("right", range(10), rows=10))
     assert (found.overlap.ndv, found.join_rows, found.jaccard) == (0, 0, 0)
-    assert (found.containment_left, found.containment_right) == (None, 0)
+    assert (found.left.containment, found.right.containment) == (None, 0)
 
 
 def test_unknown_overlap_assumes_that_the_smaller_side_is_contained(lookup, analyzed):
     """Of three values none may be among the sampled ones of a million."""
     left, right = analyzed("left", [-1, -2, -3], rows=3), analyzed("right", range(10**6), rows=10**6)
     found = joined(lookup, left, right)
-    assert found.containment_left is None
+    assert found.left.containment is None
     assert (found.overlap.lower, found.overlap.ndv, found.overlap.upper) == (0, 0, 3)
     assert found.join_rows == 3
 
@@ -261,7 +261,7 @@ def test_tables_of_different_formats_can_be_compared(lookup, analyzed, draft_of,
     delta = load_table(str(tmp_path / "delta"))
     commit_statistics(delta, draft_of(delta, {"a": range(30)}))
     found = joined(lookup, analyzed("iceberg", range(20, 40)), str(tmp_path / "delta"))
-    assert (found.overlap.ndv, found.containment_left, found.jaccard) == (10, 0.5, 0.25)
+    assert (found.overlap.ndv, found.left.containment, found.jaccard) == (10, 0.5, 0.25)
 
 
 # --- what is missing ----------------------------------------------------------------------------------------------
