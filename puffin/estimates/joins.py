@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from puffin.estimates.interval import AT_95, NOTHING, Interval, Sums, sum_of
-from puffin.estimates.matches import Matches, OneSided, OrderedMatches
+from puffin.estimates.match_terms import OneSided
+from puffin.estimates.matches import Matches, OrderedMatches
 from puffin.estimates.value_set import ValueSet
 
 HEAVY_AND_SAMPLE, SAMPLE, EXACT = "heavy hitters and sample", "sample", "all values"
