@@ -21,7 +21,7 @@ from puffin.lookup.distribution import ColumnDistribution, column_distribution
 from puffin.lookup.estimates import Estimator, TableEstimate
 from puffin.lookup.history import ColumnHistory, column_history
 from puffin.lookup.join_estimate import JoinEstimate
-from puffin.lookup.joins import JoinPairs, JoinQuestion
+from puffin.lookup.kept_joins import JoinPairs, JoinQuestion
 from puffin.lookup.kept_planner import KeptPlanners
 from puffin.lookup.listing import AnalyzedTable, ListedTable, analyzed_table, listed_tables, names_of
 from puffin.lookup.opened_views import OpenedView, OpenedViews

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from puffin.errors import UsageError
+from puffin.errors import UnsupportedTableError, UsageError
 from puffin.estimates.column_rows import ColumnFacts, ColumnRows
 from puffin.estimates.filters import Methods, Part, TableRows, by_column, rows_of_filter
 from puffin.estimates.groups import groups_of
@@ -186,11 +186,25 @@ class Estimator:
 
         Raises UnsupportedTableError if these do not tell either.
         """
-        with self._loading:
-            rows = self.counted_rows
-            if rows is None:
-                rows = rows_of_files(self.opened)
+        rows = self._rows_of_files if self.counted_rows is None else self.counted_rows
+        if rows is None:
+            raise UnsupportedTableError(
+                f"{self.opened.name}: expected the record count of every file in the log, or statistics of this "
+                "version by `puffin analyze`; found files without"
+            )
         return TableRows(rows, self.column, self._sets, self.tuples, self._partitions())
+
+    @property
+    def has_cheap_rows(self) -> bool:
+        """Whether it is known how many rows the table has, without reading manifests."""
+        if self.counted_rows is not None:
+            return True
+        return self.opened.state.format == "delta" and self._rows_of_files is not None
+
+    @functools.cached_property
+    def _rows_of_files(self) -> Interval | None:
+        with self._loading:
+            return rows_of_files(self.opened)
 
     def _partitions(self) -> Callable[[Part], tuple[int, int] | None] | None:
         """What partitions tell of the rows of a filter; None for a table without."""

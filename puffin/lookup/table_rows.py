@@ -11,7 +11,6 @@ import math
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from puffin.errors import UnsupportedTableError
 from puffin.estimates.interval import Interval
 from puffin.statistics.ancestry import KnownSketch, known_sketches
 from puffin.tables.partition_rows import rows_of_tasks
@@ -51,19 +50,16 @@ def known_rows(opened: TableSnapshot) -> Interval | None:
     return None if total is None else Interval(total, total, most)
 
 
-def rows_of_files(opened: TableSnapshot) -> Interval:
+def rows_of_files(opened: TableSnapshot) -> Interval | None:
     """
-    The rows that metadata counts file by file, as an estimate the most of them; reads manifests.
+    The rows that metadata counts file by file, as an estimate the most of them; None if a Delta log does not tell.
 
-    Raises UnsupportedTableError if a Delta log does not tell.
+    Reads manifests.
     """
-    partitions = opened.partition_rows()
-    if partitions is None and opened.state.format == "delta":
-        raise UnsupportedTableError(
-            f"{opened.name}: expected the record count of every file in the log, or statistics of this version by "
-            "`puffin analyze`; found files without"
-        )
-    rows = rows_of_tasks(opened.tasks) if partitions is None else partitions
+    rows = opened.partition_rows()
+    if rows is None and opened.state.format == "delta":
+        return None
+    rows = rows_of_tasks(opened.tasks) if rows is None else rows
     fewest, most = sum(each.lower for each in rows), sum(each.upper for each in rows)
     return Interval(most, fewest, most)
 

@@ -28,7 +28,7 @@ from puffin.lookup import AnalyzedTable, FilePlan, Lookup, Question, TableEstima
 from puffin.lookup.cache import Kept
 from puffin.lookup.health import TableStatus
 from puffin.lookup.history import iso_time
-from puffin.lookup.joins import JoinQuestion
+from puffin.lookup.kept_joins import JoinQuestion
 from puffin.lookup.listing import ListedTable
 from puffin.lookup.places import table_key
 from puffin.lookup.status import table_status

@@ -20,7 +20,7 @@ from puffin.estimates.matches import Matches, OrderedMatches, matches_of
 from puffin.estimates.value_set import VALUES, Span, ValueSet
 from puffin.estimates.zeros import as_one
 from puffin.lookup import Lookup
-from puffin.lookup.joins import JoinPairs
+from puffin.lookup.kept_joins import JoinPairs
 from puffin.sketches.theta_image import MAX_THETA
 from stats_jobs import Options, analyze
 from tests.asked_of_duckdb import ask

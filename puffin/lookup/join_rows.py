@@ -7,18 +7,12 @@ value's rows, as if it did not depend on the value.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import itertools
 import math
-import threading
-from collections import OrderedDict
-from collections.abc import Hashable, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from puffin.errors import UnsupportedTableError, UsageError
 from puffin.estimates.filters import Joined, OfColumn, Part, rows_of
-from puffin.estimates.groups import groups_of
 from puffin.estimates.interval import AT_95, Interval
 from puffin.estimates.joins import (
     INDEPENDENCE,
@@ -26,7 +20,6 @@ from puffin.estimates.joins import (
     FilteredSide,
     JoinRows,
     RowChange,
-    SideRows,
     join_of_values,
     join_rows,
     join_within,
@@ -34,154 +27,15 @@ from puffin.estimates.joins import (
 from puffin.estimates.matches import OrderedMatches, matches_of
 from puffin.estimates.value_set import ValueSet
 from puffin.estimates.zeros import as_one, zeros_of
-from puffin.lookup.column_sketches import check_alike, column_sketch
 from puffin.lookup.estimates import Estimator
-from puffin.lookup.join_estimate import JoinEstimate, JoinSide, join_estimate
+from puffin.lookup.join_estimate import JoinEstimate
 from puffin.lookup.joined_tuples import OneSide, beyond_hashes, counted_values, joined_tuples
-from puffin.lookup.question import Question
 from puffin.sketches.row_tally import Hashes
 from puffin.tables.base import Column
 from puffin.tables.expression import Constant, Op
 
 _ALL = Constant(True)
 _MOST_POINTS = 64  # values that are looked up one by one
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class JoinQuestion:
-    """One side of a join: the question about its columns, and a filter of its rows in pyiceberg's grammar."""
-
-    question: Question
-    where: str | None = None
-
-
-_Asked: TypeAlias = tuple[JoinQuestion, Estimator]
-
-
-class JoinPairs:
-    """
-    What was prepared for joins, by the two columns or sets of columns; the least recently used is dropped.
-
-    A pair of tables that have changed replaces that of their earlier snapshots, so that these do not stay in memory.
-    Only ``with_values`` of the pairs keep the sums over their values, which take a few megabytes each.
-    """
-
-    def __init__(self, most: int = 256, with_values: int = 32) -> None:
-        self._most, self._with_values = most, with_values
-        self._pairs: OrderedDict[Hashable, _Pair] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def estimate(self, left: _Asked, right: _Asked) -> JoinEstimate:
-        """Estimate overlap and rows of a join; raises as `puffin.lookup.Lookup.estimate_join`."""
-        if left[0].question.is_of_partitions or right[0].question.is_of_partitions:
-            one, other = (column_sketch(estimator.opened, asked.question) for asked, estimator in (left, right))
-            return join_estimate(one, other)
-        key = left[0].question, right[0].question
-        with self._lock:
-            pair = self._pairs.get(key)
-            if pair is not None:
-                self._pairs.move_to_end(key)
-        if pair is None or not pair.is_of(left[1], right[1]):
-            pair = _Pair(left, right)
-            with self._lock:
-                self._pairs[key] = pair
-                if len(self._pairs) > self._most:
-                    self._pairs.popitem(last=False)
-        with self._lock:  # each pair gets to this place before it is the least recently used
-            older = next(itertools.islice(reversed(self._pairs.values()), self._with_values, None), None)
-        if older is not None:
-            older.forget_values()
-        return pair.estimate(left[0].where, right[0].where)
-
-
-class _Pair:
-    """The columns of both sides of joins, with what does not depend on filters."""
-
-    def __init__(self, left: _Asked, right: _Asked) -> None:
-        one, other = (_columns(asked, estimator) for asked, estimator in (left, right))
-        if len(one) != len(other):
-            said = " and ".join("+".join(column.name for column in columns) for columns in (one, other))
-            raise UsageError(f"expected as many columns on both sides of a join, found {said}")
-        self._sides = (left[1], one), (right[1], other)
-        if len(one) == 1:
-            sketches = (column_sketch(estimator.opened, asked.question) for asked, estimator in (left, right))
-            self._by_sketches = join_estimate(*sketches)
-        else:
-            for of_left, of_right in zip(one, other, strict=True):
-                check_alike(
-                    (f"{left[1].opened.name} {of_left.name}", of_left.type),
-                    (f"{right[1].opened.name} {of_right.name}", of_right.type),
-                )
-            self._by_sketches = JoinEstimate(left=_described(left[1], one), right=_described(right[1], other))
-        self._rows = RowsOfJoins(*self._sides, self._by_sketches.join_rows)
-
-    def is_of(self, left: Estimator, right: Estimator) -> bool:
-        """Whether the sides have these estimators."""
-        return self._sides[0][0] is left and self._sides[1][0] is right
-
-    @functools.cached_property
-    def _has_rows(self) -> bool:
-        """Whether the rows of both sides are known without reading manifests, which a mere join does not."""
-        for estimator, _ in self._sides:
-            if estimator.counted_rows is None:
-                if estimator.opened.state.format != "delta":
-                    return False
-                try:
-                    estimator.table  # noqa: B018
-                except UnsupportedTableError:
-                    return False
-        return True
-
-    def forget_values(self) -> None:
-        """Drop the sums over the values; they are made again if a filter needs them."""
-        vars(self._rows).pop("_ordered", None)
-
-    def estimate(self, left_where: str | None, right_where: str | None) -> JoinEstimate:
-        found = self._by_sketches
-        if len(self._sides[0][1]) == 1 and left_where is None and right_where is None and not self._has_rows:
-            return found
-        left, right = Side(*self._sides[0], left_where), Side(*self._sides[1], right_where)
-        rows = self._rows.of(left, right)
-        if rows.method == THETA:
-            rows = rows._replace(
-                left_semi=_contained(left, found.left.containment, rows.left_semi),
-                right_semi=_contained(right, found.right.containment, rows.right_semi),
-            )
-        return dataclasses.replace(
-            found,
-            left=_with_rows(found.left, left, rows.left_semi, rows.rows),
-            right=_with_rows(found.right, right, rows.right_semi, rows.rows),
-            join_rows=rows.rows.rounded()[0],
-            rows=rows,
-        )
-
-
-def _columns(asked: JoinQuestion, estimator: Estimator) -> tuple[Column, ...]:
-    """The columns of a side; a name with ``+`` in it is matched whole before it is taken as several."""
-    state = estimator.opened.state
-    names = [
-        name
-        for each in asked.question.columns or ()
-        for name in ([each] if "+" not in each or state.has_column(each) else each.split("+"))
-    ]
-    columns = state.select_columns(names)
-    if len(columns) != len(names):  # without the second one, the pairs after it would be other pairs
-        found = "+".join(names)
-        raise UsageError(f"{estimator.opened.name}: expected each column once on a side of a join, found {found}")
-    return columns
-
-
-class _Unfiltered(NamedTuple):
-    """
-    The rows of a join without filters, as they were counted.
-
-    ``unlike`` are those of equal values that hashes do not tell, None if there are none; ``changes`` is what came and
-    went since on both sides, None if nothing did.
-    """
-
-    rows: JoinRows
-    unlike: JoinRows | None
-    changes: tuple[RowChange, RowChange] | None
 
 
 class RowsOfJoins:
@@ -191,7 +45,7 @@ class RowsOfJoins:
     ``by_sketches`` is what sketches alone say of the join without filters, for sides without row counts.
     """
 
-    def __init__(self, left: OneSide, right: OneSide, by_sketches: float | None = None) -> None:
+    def __init__(self, left: OneSide, right: OneSide, by_sketches: JoinEstimate | None = None) -> None:
         self._left, self._right = left, right
         self._by_sketches = by_sketches
         self._is_of_one = len(left[1]) == 1
@@ -213,6 +67,10 @@ class RowsOfJoins:
         if not all(rest is _ALL for rest in rests):
             found = found.filtered(left.of_join(*rests), right.of_join(*reversed(rests)))
         return found.within_sides(left.rows.upper, right.rows.upper)
+
+    def forget_values(self) -> None:
+        """Drop the sums over the values; they are made again if a filter needs them."""
+        vars(self).pop("_ordered", None)
 
     def _of_values(self, found: JoinRows, values: ValueSet, *, has_changed: bool) -> JoinRows | None:
         """The rows of some values, of all rows that were found; None if a side keeps no values."""
@@ -277,11 +135,17 @@ class RowsOfJoins:
         return _independent([each.of(one, other) for each, one, other in pairs], left, right)
 
     def _by_theta(self, left: Side, right: Side) -> JoinRows:
-        by_sketches = self._by_sketches
-        if by_sketches is None:
-            by_sketches = left.estimator.row_count * right.estimator.row_count / max(left.ndv, right.ndv, 1.0)
-        rows, most = by_sketches * left.kept * right.kept, left.rows.upper * right.rows.upper
-        return JoinRows(Interval(rows, 0, most).within(0, most), _at_most(rows, left), _at_most(rows, right), THETA)
+        found = self._by_sketches
+        shares = (None, None) if found is None else (found.left.containment, found.right.containment)
+        unfiltered: float | None = None if found is None else found.join_rows
+        if unfiltered is None:
+            unfiltered = left.estimator.row_count * right.estimator.row_count / max(left.ndv, right.ndv, 1.0)
+        rows, most = unfiltered * left.kept * right.kept, left.rows.upper * right.rows.upper
+        left_semi, right_semi = (
+            _at_most(rows if share is None else side.rows.rows * share, side)
+            for side, share in zip((left, right), shares, strict=True)
+        )
+        return JoinRows(Interval(rows, 0, most).within(0, most), left_semi, right_semi, THETA)
 
 
 class Side:
@@ -326,18 +190,17 @@ class Side:
         return FilteredSide(self.rows, chosen, share)
 
 
-def _described(estimator: Estimator, columns: Sequence[Column]) -> JoinSide:
-    """The side of several columns, as answers describe it."""
-    groups = groups_of(estimator.table, [column.field_id for column in columns], _ALL)
-    name = "+".join(column.name for column in columns)
-    return JoinSide(table=estimator.opened.name, column=name, ndv=groups.rounded()[0], row_count=estimator.row_count)
+class _Unfiltered(NamedTuple):
+    """
+    The rows of a join without filters, as they were counted.
 
+    ``unlike`` are those of equal values that hashes do not tell, None if there are none; ``changes`` is what came and
+    went since on both sides, None if nothing did.
+    """
 
-def _with_rows(described: JoinSide, side: Side, semi: Interval, joined: Interval) -> JoinSide:
-    """The same with the rows of the side, of which so many have a partner, in a join of so many rows."""
-    # Whole rows, so that those with a partner and those without add up.
-    rows = SideRows.of(*(Interval(*each.rounded()) for each in (side.rows, semi, joined)))
-    return dataclasses.replace(described, rows=rows, how=side.how, changed=side.estimator.rows_changed)
+    rows: JoinRows
+    unlike: JoinRows | None
+    changes: tuple[RowChange, RowChange] | None
 
 
 def _both(left: ValueSet | None, right: ValueSet | None) -> ValueSet | None:
@@ -365,11 +228,6 @@ def _independent(each: Sequence[JoinRows], left: Side, right: Side) -> JoinRows:
     rows = pairs * math.prod(found.rows.rows / pairs for found in each) if pairs else 0.0
     upper = min(found.rows.upper for found in each)
     return JoinRows(Interval(min(rows, upper), 0, upper), _at_most(rows, left), _at_most(rows, right), INDEPENDENCE)
-
-
-def _contained(side: Side, share: float | None, otherwise: Interval) -> Interval:
-    """The rows whose value the other side has, if it has this share of the values."""
-    return otherwise if share is None else Interval(side.rows.rows * share, 0, side.rows.upper)
 
 
 def _at_most(rows: float, side: Side) -> Interval:
