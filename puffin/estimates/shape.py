@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from puffin.estimates.column_rows import ColumnFacts, ColumnRows
+from puffin.estimates.column_rows import ColumnRows
+from puffin.estimates.facts import ColumnFacts
 from puffin.estimates.interval import AT_95, Interval
 from puffin.estimates.value_set import Cut, ValueSet, span_of_prefix
 from puffin.sketches.theta_image import MAX_THETA

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from puffin.estimates.column_rows import ColumnFacts, ColumnRows
+from puffin.estimates.column_rows import ColumnRows
 from puffin.estimates.counted import Counted, Numbers
+from puffin.estimates.facts import ColumnFacts
 from puffin.estimates.interval import AT_95, NOTHING, Interval
 from puffin.estimates.others import hashes_by
 from puffin.estimates.tuple_grid import TupleGrid, with_null

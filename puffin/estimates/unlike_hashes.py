@@ -11,7 +11,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from puffin.estimates.column_rows import ColumnFacts, ColumnRows
+from puffin.estimates.column_rows import ColumnRows
+from puffin.estimates.facts import ColumnFacts
 from puffin.estimates.interval import NOTHING, Interval
 from puffin.estimates.joins import INDEPENDENCE, JoinRows, product
 from puffin.estimates.zeros import rows_of_nans, rows_of_zeros, zeros_of

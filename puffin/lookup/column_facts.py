@@ -10,8 +10,8 @@ import logging
 import math
 
 from puffin.errors import PuffinError
-from puffin.estimates.column_rows import ColumnFacts
 from puffin.estimates.counted import Counted
+from puffin.estimates.facts import ColumnFacts
 from puffin.estimates.interval import Interval
 from puffin.estimates.value_set import compared
 from puffin.sketches.row_counts import RowCounts

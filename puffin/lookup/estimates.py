@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from puffin.errors import UnsupportedTableError, UsageError
-from puffin.estimates.column_rows import ColumnFacts, ColumnRows
+from puffin.estimates.column_rows import ColumnRows
+from puffin.estimates.facts import ColumnFacts
 from puffin.estimates.filters import Methods, Part, TableRows, by_column, rows_of_filter
 from puffin.estimates.groups import groups_of
 from puffin.estimates.interval import NOTHING, Interval

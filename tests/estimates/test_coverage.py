@@ -16,7 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from puffin.estimates.column_rows import AVERAGE, ColumnFacts, ColumnRows
+from puffin.estimates.column_rows import ColumnRows
+from puffin.estimates.facts import ColumnFacts
+from puffin.estimates.hashed_rows import AVERAGE
 from puffin.estimates.interval import AT_95, Interval
 from puffin.estimates.joins import join_rows, join_within
 from puffin.estimates.matches import OrderedMatches, matches_of

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from puffin.estimates.column_rows import ColumnFacts, ColumnRows
+from puffin.estimates.column_rows import ColumnRows
+from puffin.estimates.facts import ColumnFacts
 from puffin.estimates.interval import Interval
 from puffin.estimates.value_set import VALUES
 from puffin.lookup import Lookup

@@ -1,0 +1,167 @@
+"""
+The rows of a column over its values in their order, as its distribution tells.
+
+The sample tells which share of the rows that are known together is in a span of values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from puffin.estimates.facts import ColumnFacts
+from puffin.estimates.hashed_rows import AVERAGE, EXACT, HEAVY, SAMPLE, Found, HashedRows
+from puffin.estimates.interval import AT_95, NOTHING, Interval, count_of, share_of
+from puffin.estimates.known_values import KnownValues
+from puffin.estimates.others import hashes_by
+from puffin.estimates.value_set import FIRST, LAST, Cut, Span, ValueSet, is_point
+from puffin.values.value_bytes import to_comparables
+
+
+class OrderedRows:
+    """
+    The rows of values in their order, prepared for questions.
+
+    Args:
+        hashed: The same by hash; its distribution has values.
+
+    Attributes:
+        known: The known values, apart from NaN.
+        nan_rows: The rows with a NaN.
+    """
+
+    def __init__(self, facts: ColumnFacts, hashed: HashedRows) -> None:
+        self._hashed = hashed
+        found = hashed.found
+        low, high = found.low.astype(np.float64), found.high.astype(np.float64)
+        keys = to_comparables(found.values, facts.type)
+        is_nan = keys != keys if keys.dtype.kind == "f" else np.zeros(len(keys), np.bool_)
+        if facts.nans is None:
+            self.nan_rows = Interval.between(float(low[is_nan].sum()), float(high[is_nan].sum()))
+        else:
+            self.nan_rows = Interval.exactly(facts.nans)
+        rows, flags = (low[~is_nan], high[~is_nan]), (hashed.is_known[~is_nan], found.is_cut[~is_nan])
+        keys, hashes = keys[~is_nan], found.hashes[~is_nan]
+        if hashed.empty:
+            rows = np.append(rows[0], hashed.empty), np.append(rows[1], hashed.empty)
+            flags = np.append(flags[0], True), np.append(flags[1], False)
+            keys, hashes = np.append(keys, np.array([b""], object)), np.append(hashes, np.uint64(0))
+        is_bounded = not hashed.empty and facts.lower is not None and facts.upper is not None
+        self._least: Cut | None = (0, facts.lower, 0) if is_bounded else None
+        self._greatest: Cut | None = (0, facts.upper, 1) if is_bounded else None
+        self.known = KnownValues(keys, hashes, rows, flags)
+        self._hashes_of = hashes_by(facts.type)
+
+    def find(self, wanted: ValueSet, z: float) -> Found:
+        """The rows with these values, null aside; bounds hold as often as ``z`` standard deviations say."""
+        if len(wanted.spans) == 1 and not self.known.has_cut and not (wanted.nan and self.nan_rows.upper):
+            return self._of_span(wanted.spans[0], z)
+        known, found = self.known, self.nan_rows if wanted.nan else NOTHING
+        method = EXACT if self._hashed.is_complete else HEAVY
+        certain: list[tuple[int, int]] = []  # the places of spans, of values that are surely there
+        possible: list[tuple[int, int]] = []
+        absent: list[int] = []  # hashes of values that are neither heavy nor in the sample
+        before, reached = LAST, (0, 0)
+        for span in map(self._clipped, wanted.spans):
+            if span is None:
+                continue
+            if is_point(span):
+                start, stop = known.find(span[0][1])
+                if start == stop:
+                    absent += self._hashes_of(span[0][1])
+                    continue
+                method = method if known.is_exact[start] else SAMPLE
+                low, high = known.rows_between(start, stop)
+            else:
+                # One value left out between two spans does not count as missing in the sample.
+                goes_on = is_point((before, span[0]))
+                before = span[1]
+                at = known.between(span)
+                low, high = known.rows_between(*at)
+                _append(certain, at, goes_on)
+                if known.has_cut:
+                    at = reached = known.between(span, possible=True, since=reached[1])
+                    high = known.rows_between(*at)[1]
+                    _append(possible, at, goes_on)
+            found = found.plus(Interval(low + self._hashed.likely * (high - low), low, high))
+        if self._hashed.is_complete:
+            return found, method
+        if certain:
+            of_sample = self._sampled(certain, z)
+            found = found.plus(of_sample.or_else(self._sampled(possible, z)) if possible else of_sample)
+            method = SAMPLE
+        if absent:
+            of_absent = self._hashed.absent(absent, z)
+            found = found.plus(of_absent)
+            method = SAMPLE if certain or of_absent.is_exact else AVERAGE
+        return found, method
+
+    def distinct_in(self, wanted: ValueSet) -> Interval:
+        """The distinct values of a set, null and NaN aside, the empty string among them."""
+        known, found = self.known, NOTHING
+        least = most = 0.0  # values of the sample
+        has_range, reached = False, (0, 0)
+        for span in map(self._clipped, wanted.spans):
+            if span is None:
+                continue
+            if is_point(span):
+                start, stop = known.find(span[0][1])
+                if start < stop or not self._hashed.is_complete:
+                    found = found.plus(Interval(1, float(start < stop), 1))
+                continue
+            has_range = True
+            reached = known.between(span, possible=True, since=reached[1])
+            certain, possible = (known.count_between(*each) for each in (known.between(span), reached))
+            found = found.plus(Interval.between(certain[0], possible[0]))
+            least, most = least + certain[1], most + possible[1]
+        if has_range and not self._hashed.is_complete:
+            found = found.plus(
+                count_of(least, self._hashed.share, AT_95).or_else(count_of(most, self._hashed.share, AT_95))
+            )
+        return found
+
+    def _of_span(self, span: Span, z: float) -> Found:
+        """As `find`, but faster: for a single span, where no value is cut."""
+        known, method = self.known, EXACT if self._hashed.is_complete else HEAVY
+        clipped = self._clipped(span)
+        if clipped is None:
+            return NOTHING, method
+        of_one = is_point(clipped)
+        start, stop = at = known.find(clipped[0][1]) if of_one else known.between(clipped)
+        low, high = known.rows_between(start, stop)
+        found = Interval(low + self._hashed.likely * (high - low), low, high)
+        if self._hashed.is_complete:
+            return found, method
+        if not of_one:
+            return found.plus(self._sampled((at,), z)), SAMPLE
+        if start < stop:
+            return found, method if known.is_exact[start] else SAMPLE
+        hashes = self._hashes_of(clipped[0][1])
+        if not hashes:
+            return NOTHING, method
+        found = self._hashed.absent(hashes, z)
+        return found, SAMPLE if found.is_exact else AVERAGE
+
+    def _sampled(self, places: Sequence[tuple[int, int]], z: float) -> Interval:
+        """The rows of the values between these places that are neither heavy nor in the sample."""
+        return share_of(self._hashed.unsampled, self.known.sampled(places), self._hashed.sampled, self._hashed.share, z)
+
+    def _clipped(self, span: Span) -> Span | None:
+        """The span without its ends beyond the least and the greatest value; None if nothing is left."""
+        start, stop = span
+        if self._least is None or self._greatest is None:
+            return span if start < stop else None
+        if stop <= self._least or start >= self._greatest:
+            return None
+        is_first, is_last = start <= self._least, stop >= self._greatest
+        if not (is_first or is_last) or is_point(span):
+            return span
+        return FIRST if is_first else start, LAST if is_last else stop
+
+
+def _append(places: list[tuple[int, int]], at: tuple[int, int], goes_on: bool) -> None:
+    """Add places; as one with the last ones if it goes on from these."""
+    if goes_on:
+        at = places.pop()[0], at[1]
+    places.append(at)
