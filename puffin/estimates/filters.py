@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from puffin.estimates.column_rows import ColumnRows
 from puffin.estimates.interval import ALWAYS, AT_95, NOTHING, Interval
-from puffin.estimates.tuple_rows import JOINT, TupleRows
-from puffin.estimates.tuple_rows import Part as TuplePart
+from puffin.estimates.tuple_rows import JOINT, TuplePart, TupleRows
 from puffin.estimates.value_set import ANY, ValueSet, compared
 from puffin.tables.expression import Combination, Constant, Expression, Predicate
 
@@ -39,7 +38,7 @@ class TableRows:
     column: Callable[[int], ColumnRows]
     sets: tuple[tuple[int, ...], ...] = ()
     tuples: Callable[[tuple[int, ...]], TupleRows | None] = lambda _: None
-    partitions: Callable[[Part], tuple[int, int] | None] | None = None
+    partitions: Callable[[FilterPart], tuple[int, int] | None] | None = None
     in_sets: frozenset[int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -56,18 +55,18 @@ class OfColumn(NamedTuple):
 class Joined(NamedTuple):
     """Parts of a filter on several columns, all of which have to hold, or one."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[FilterPart, ...]
     is_and: bool
 
 
-Part = OfColumn | Joined | Constant
+FilterPart = OfColumn | Joined | Constant
 """A filter by columns."""
 
 
 class ByColumn(NamedTuple):
     """A filter with the parts on one column united, and each of its predicates, in their order."""
 
-    part: Part
+    part: FilterPart
     predicates: tuple[tuple[Predicate, OfColumn], ...]
 
 
@@ -98,7 +97,7 @@ def rows_of_filter(table: TableRows, where: Expression, filter_: ByColumn) -> tu
     return found, Methods(where, tuple(methods), known.get(id(whole)) if isinstance(whole, Joined) else None)
 
 
-def rows_of(table: TableRows, part: Part, z: float = AT_95, known: dict[int, str] | None = None) -> Interval:
+def rows_of(table: TableRows, part: FilterPart, z: float = AT_95, known: dict[int, str] | None = None) -> Interval:
     """The rows that pass a part of a filter; ``known`` takes the method for each part, by its id."""
     if isinstance(part, Constant):
         return table.rows if part.value else NOTHING
@@ -116,7 +115,7 @@ def _of_column(table: TableRows, part: OfColumn, z: float) -> tuple[Interval, st
     return found if table.partitions is None else _by_partitions(table, part, *found)
 
 
-def _by_partitions(table: TableRows, part: Part, found: Interval, method: str) -> tuple[Interval, str]:
+def _by_partitions(table: TableRows, part: FilterPart, found: Interval, method: str) -> tuple[Interval, str]:
     """An estimate within what partitions tell; if that is exact, it is the answer."""
     if table.partitions is None or found.is_exact or (bounds := table.partitions(part)) is None:
         return found, method
@@ -138,7 +137,7 @@ def _rows_of_several(table: TableRows, part: Joined, known: dict[int, str] | Non
     return _all_of(each, rows), INDEPENDENCE
 
 
-def _with_tuples(table: TableRows, parts: Sequence[Part], each: Sequence[Interval]) -> tuple[Interval, str]:
+def _with_tuples(table: TableRows, parts: Sequence[FilterPart], each: Sequence[Interval]) -> tuple[Interval, str]:
     """What joint sketches tell of the columns that they cover; these are independent of the others."""
     rows = table.rows
     left = {part.field_id: (i, part) for i, part in enumerate(parts) if isinstance(part, OfColumn)}
@@ -234,7 +233,7 @@ def by_column(table: TableRows, where: Expression) -> ByColumn:
     return ByColumn(_by_column(table, where, predicates), tuple(predicates))
 
 
-def _by_column(table: TableRows, where: Expression, predicates: list[tuple[Predicate, OfColumn]]) -> Part:
+def _by_column(table: TableRows, where: Expression, predicates: list[tuple[Predicate, OfColumn]]) -> FilterPart:
     if isinstance(where, Predicate):
         field_id, type_ = where.field_id, table.column(where.field_id).facts.type
         part = OfColumn(field_id, ValueSet.of(where.op, [compared(type_, value) for value in where.values]))
@@ -245,9 +244,9 @@ def _by_column(table: TableRows, where: Expression, predicates: list[tuple[Predi
     return _combined([_by_column(table, part, predicates) for part in where.parts], where.is_and)
 
 
-def _combined(parts: Sequence[Part], is_and: bool) -> Part:
+def _combined(parts: Sequence[FilterPart], is_and: bool) -> FilterPart:
     sets: dict[int, OfColumn] = {}
-    others: list[Part] = []
+    others: list[FilterPart] = []
     for outer in parts:
         for part in outer.parts if isinstance(outer, Joined) and outer.is_and == is_and else (outer,):
             if isinstance(part, OfColumn):

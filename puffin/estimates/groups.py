@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from puffin.estimates.filters import Joined, OfColumn, Part, TableRows, rows_of
+from puffin.estimates.filters import FilterPart, Joined, OfColumn, TableRows, rows_of
 from puffin.estimates.interval import ALWAYS, Interval
 from puffin.estimates.value_set import VALUES, ValueSet
 from puffin.tables.expression import Constant
@@ -20,7 +20,7 @@ from puffin.tables.expression import Constant
 _ANY = ValueSet(VALUES.spans, nan=True, null=True)
 
 
-def groups_of(table: TableRows, field_ids: Sequence[int], where: Part, joint: Interval | None = None) -> Interval:
+def groups_of(table: TableRows, field_ids: Sequence[int], where: FilterPart, joint: Interval | None = None) -> Interval:
     """
     Estimate the groups of these columns among the rows that pass a filter, with 95 % bounds.
 
@@ -67,7 +67,7 @@ class _OfColumn(NamedTuple):
     left: Interval
 
     @classmethod
-    def of(cls, table: TableRows, field_id: int, where: Part) -> _OfColumn:
+    def of(cls, table: TableRows, field_id: int, where: FilterPart) -> _OfColumn:
         column, own = table.column(field_id), _required(where, field_id)
         every = column.groups_as_now(column.groups(_ANY))
         if isinstance(where, Constant):
@@ -85,7 +85,7 @@ class _OfColumn(NamedTuple):
         return cls(own, kept, Interval(min(max(expected, lower), upper), lower, upper))
 
 
-def _required(where: Part, field_id: int) -> OfColumn | None:
+def _required(where: FilterPart, field_id: int) -> OfColumn | None:
     parts = where.parts if isinstance(where, Joined) and where.is_and else (where,)
     return next((part for part in parts if isinstance(part, OfColumn) and part.field_id == field_id), None)
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from puffin.estimates.filters import Joined, OfColumn, Part
+from puffin.estimates.filters import FilterPart, Joined, OfColumn
 from puffin.estimates.partition_cells import ANYTHING, Cell, cell_of
 from puffin.estimates.value_set import Cut, Span, ValueSet
 from puffin.tables.partition_rows import PartitionRows
@@ -56,7 +56,7 @@ class Partitions:
         self._loading = threading.Lock()
         self._loaded: list[_Loaded | None] = []
 
-    def rows(self, part: Part) -> tuple[int, int] | None:
+    def rows(self, part: FilterPart) -> tuple[int, int] | None:
         """The fewest and the most rows that pass; None if partitions tell nothing that the parts of it do not."""
         if not self._concerns(part):
             return None
@@ -68,12 +68,12 @@ class Partitions:
         (loaded,) = self._loaded
         return None if loaded is None else loaded.rows(part)
 
-    def _concerns(self, part: Part) -> bool:
+    def _concerns(self, part: FilterPart) -> bool:
         if isinstance(part, OfColumn):
             return part.field_id in self._sources
         return isinstance(part, Joined) and sum(map(self._is_inside, part.parts)) > 1
 
-    def _is_inside(self, part: Part) -> bool:
+    def _is_inside(self, part: FilterPart) -> bool:
         if isinstance(part, OfColumn):
             return part.field_id in self._sources
         return isinstance(part, Joined) and any(map(self._is_inside, part.parts))
@@ -93,11 +93,11 @@ class _Loaded:
         self._most = np.array([each.upper for each in rows], np.int64)
         self._columns: dict[int, _Cells] = {}
 
-    def rows(self, part: Part) -> tuple[int, int]:
+    def rows(self, part: FilterPart) -> tuple[int, int]:
         passing = self._passing(part)
         return int(self._fewest[passing.all].sum()), int(self._most[passing.any].sum())
 
-    def _passing(self, part: Part) -> _Pass:
+    def _passing(self, part: FilterPart) -> _Pass:
         if isinstance(part, OfColumn):
             cells = self._columns.get(part.field_id)
             if cells is None:

@@ -38,7 +38,7 @@ _MOST_KEPT = 256
 _MOST_WITH_NULL = 1 << 18
 
 
-class Part(NamedTuple):
+class TuplePart(NamedTuple):
     """The values of one column that a filter lets pass, and its rows with these."""
 
     column: ColumnRows
@@ -81,7 +81,7 @@ class TupleRows:
         lower = max(lower - sum(each.other_nans for each in self._unlike), min(lower, 1.0))
         return self._column.groups_as_now(distinct._replace(lower=lower))
 
-    def find(self, parts: Sequence[Part], z: float = AT_95) -> Interval | None:
+    def find(self, parts: Sequence[TuplePart], z: float = AT_95) -> Interval | None:
         """
         The rows that have these values in all columns; None if what is known of the columns does not tell.
 
@@ -115,7 +115,7 @@ class TupleRows:
             rows = rows.plus(self._column.absent(absent, z))
         return self._column.as_now(rows.within(0, self._column.facts.rows))
 
-    def _of_range(self, parts: Sequence[Part], hashes: Sequence[Sequence[int] | None]) -> Interval | None:
+    def _of_range(self, parts: Sequence[TuplePart], hashes: Sequence[Sequence[int] | None]) -> Interval | None:
         """
         The rows with single values in all columns but one, and a range there.
 
@@ -148,7 +148,7 @@ class TupleRows:
         upper = max(low, of_points.upper - (all_low - low))
         return Interval(min(max(self._between(low, high).rows + unknown * share, low), upper), low, upper)
 
-    def _of_grid(self, parts: Sequence[Part], z: float) -> Interval | None:
+    def _of_grid(self, parts: Sequence[TuplePart], z: float) -> Interval | None:
         """The rows with any values, if statistics have every value of each column, and these are few."""
         known = [part.column.known_values for part in parts if part.column.is_complete and part.column.facts.nans == 0]
         columns = [each for each in known if each is not None]

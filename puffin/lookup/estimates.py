@@ -16,7 +16,7 @@ from typing import Any
 from puffin.errors import UnsupportedTableError, UsageError
 from puffin.estimates.column_rows import ColumnRows
 from puffin.estimates.facts import ColumnFacts
-from puffin.estimates.filters import Methods, Part, TableRows, by_column, rows_of_filter
+from puffin.estimates.filters import FilterPart, Methods, TableRows, by_column, rows_of_filter
 from puffin.estimates.groups import groups_of
 from puffin.estimates.interval import NOTHING, Interval
 from puffin.estimates.partitions import Partitions
@@ -207,7 +207,7 @@ class Estimator:
         with self._loading:
             return rows_of_files(self.opened)
 
-    def _partitions(self) -> Callable[[Part], tuple[int, int] | None] | None:
+    def _partitions(self) -> Callable[[FilterPart], tuple[int, int] | None] | None:
         """What partitions tell of the rows of a filter; None for a table without."""
         state = self.opened.state
         if self.opened.is_empty or not any(state.partition_specs.values()):
@@ -275,11 +275,11 @@ class Estimator:
         found = self.column(field_id).facts.ndv
         return 0.0 if found is None else found.rows
 
-    def filtered(self, where: str) -> tuple[Part, Interval, Methods]:
+    def filtered(self, where: str) -> tuple[FilterPart, Interval, Methods]:
         """A filter by columns, the rows that pass it, and how they were found; raises as `estimate`."""
         return self._filtered(self._parse(where))
 
-    def _filtered(self, where: Expression) -> tuple[Part, Interval, Methods]:
+    def _filtered(self, where: Expression) -> tuple[FilterPart, Interval, Methods]:
         filter_ = by_column(self.table, where)
         return filter_.part, *rows_of_filter(self.table, where, filter_)
 

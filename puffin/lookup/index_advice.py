@@ -9,7 +9,7 @@ from typing import Any
 from puffin.index.file_filters import expected_rows
 from puffin.lookup.planner import answer_from
 from puffin.lookup.question import Question
-from puffin.planning.advice import ColumnAdvice, ColumnFacts, advise_column, chosen_rate
+from puffin.planning.advice import ColumnAdvice, IndexFacts, advise_column, chosen_rate
 from puffin.tables.base import Column
 from puffin.tables.scan_task import FileScanTask
 from puffin.tables.snapshot import Table
@@ -54,7 +54,7 @@ def advise(table: Table, columns: Sequence[str] | None = None, fpp: float | None
     found = []
     for column, answer in zip(chosen, answers, strict=True):
         distinct = answer.distinct
-        facts = ColumnFacts(
+        facts = IndexFacts(
             column=column,
             ndv=None if distinct is None else distinct.ndv,
             most=None if distinct is None else distinct.upper,

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from puffin.estimates.filters import Joined, OfColumn, Part, rows_of
+from puffin.estimates.filters import FilterPart, Joined, OfColumn, rows_of
 from puffin.estimates.interval import AT_95, Interval
 from puffin.estimates.joins import (
     INDEPENDENCE,
@@ -155,7 +155,7 @@ class Side:
         self.columns = tuple(columns)
         self.estimator = estimator
         self._where = where
-        self._part: Part = _ALL
+        self._part: FilterPart = _ALL
         self.rows, self.how = estimator.table.rows, None
         if where is not None:
             self._part, self.rows, self.how = estimator.filtered(where)
@@ -175,11 +175,11 @@ class Side:
         """A side for each of the columns."""
         return [Side(self.estimator, [column], self._where) for column in self.columns]
 
-    def rest(self, has_values: bool) -> Part:
+    def rest(self, has_values: bool) -> FilterPart:
         """The filter; if ``has_values``, without the part on the joined column."""
         return self._rest if has_values else self._part
 
-    def of_join(self, rest: Part, of_other: Part) -> FilteredSide:
+    def of_join(self, rest: FilterPart, of_other: FilterPart) -> FilteredSide:
         """What the rest of the filter leaves; ``of_other`` is that of the other side."""
         table, whole = self.estimator.table, Interval.exactly(1)
         # Which rows of a value are left is not known, whatever the estimate says.
@@ -210,7 +210,7 @@ def _both(left: ValueSet | None, right: ValueSet | None) -> ValueSet | None:
     return left.intersection(right)
 
 
-def _divided(part: Part, field_id: int) -> tuple[ValueSet | None, Part]:
+def _divided(part: FilterPart, field_id: int) -> tuple[ValueSet | None, FilterPart]:
     """The values of a column that a filter lets pass, and the rest of the filter."""
     if isinstance(part, OfColumn) and part.field_id == field_id:
         return part.values, _ALL

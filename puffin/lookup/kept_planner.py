@@ -24,7 +24,7 @@ _LONGEST_FILTER = 16 * 1024  # of a plan that is kept
 _PLAN_BYTES = 16 * 1024 * 1024  # of one planner; a plan has a byte for each file
 
 
-class View(Protocol):
+class PlannedView(Protocol):
     """What a planner needs to know of a table that a cache keeps open; see `puffin.lookup.cache.View`."""
 
     opened: TableSnapshot
@@ -61,7 +61,7 @@ class KeptPlanner:
         with self._lock:
             self._reset(self._opened)
 
-    def known(self, where: Filter | None, view: View) -> FilePlan | None:
+    def known(self, where: Filter | None, view: PlannedView) -> FilePlan | None:
         """The plan that was made for this filter; None if there is none, or the index has to be looked for."""
         with self._lock:
             plan = self._plans.get(where) if self._index_until == view.fresh_until else None
@@ -69,7 +69,7 @@ class KeptPlanner:
                 self._plans.move_to_end(where)
             return plan
 
-    def plan(self, where: Filter | None, view: View) -> FilePlan:
+    def plan(self, where: Filter | None, view: PlannedView) -> FilePlan:
         """The plan for a filter, with the index as it was when the view was last checked for commits, or later."""
         planner, index = self._current(view)
         known = self.known(where, view)
@@ -90,7 +90,7 @@ class KeptPlanner:
                         self._plans.popitem(last=False)
         return plan
 
-    def _current(self, view: View) -> tuple[Planner, FoundIndex]:
+    def _current(self, view: PlannedView) -> tuple[Planner, FoundIndex]:
         with self._looking:
             until, opened = view.fresh_until, view.opened  # in this order: an opening is never older than its time
             with self._lock:
@@ -120,7 +120,7 @@ class KeptPlanners:
         self._lock = threading.Lock()
         self._all: weakref.WeakSet[KeptPlanner] = weakref.WeakSet()
 
-    def of(self, view: View) -> KeptPlanner:
+    def of(self, view: PlannedView) -> KeptPlanner:
         """The planner of a view."""
         planner = view.planner
         if planner is None:

@@ -19,7 +19,7 @@ from puffin.tables.snapshot import TableSnapshot
 
 @dataclasses.dataclass(slots=True, eq=False)
 class OpenedView:
-    """One opening of a table; implements `puffin.lookup.kept_planner.View`."""
+    """One opening of a table; implements `puffin.lookup.kept_planner.PlannedView`."""
 
     opened: TableSnapshot
     used: float

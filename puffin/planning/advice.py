@@ -27,7 +27,7 @@ _WORTHWHILE = 0.5  # an index has to leave at most this share of them
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnFacts:
+class IndexFacts:
     """
     What metadata tells of a column; each sequence has an item for each file.
 
@@ -92,7 +92,7 @@ def chosen_rate(fpp: float | None) -> float:
     return rate
 
 
-def advise_column(facts: ColumnFacts, fpp: float) -> ColumnAdvice:
+def advise_column(facts: IndexFacts, fpp: float) -> ColumnAdvice:
     """Judge an index of a column with this rate of false positives."""
     ranges = _Ranges(facts)
     rows = float(ranges.rows.sum())
@@ -131,7 +131,7 @@ def advise_column(facts: ColumnFacts, fpp: float) -> ColumnAdvice:
 class _Ranges:
     """The files that have values of a column, as arrays, and the bounds of those that have them."""
 
-    def __init__(self, facts: ColumnFacts) -> None:
+    def __init__(self, facts: IndexFacts) -> None:
         counts = [
             max((each.values if each.values is not None else rows) - (each.nulls or 0), 0)
             for each, rows in zip(facts.metrics, facts.rows, strict=True)
@@ -168,7 +168,7 @@ def _is_known(bound: Comparable | None) -> bool:
     return bound is not None and bound == bound  # not NaN
 
 
-def _distinct(facts: ColumnFacts, ranges: _Ranges) -> float:
+def _distinct(facts: IndexFacts, ranges: _Ranges) -> float:
     """The distinct values of the table; without statistics, as many as there can be."""
     rows = float(ranges.rows.sum())
     if facts.ndv is not None and facts.most is not None:
@@ -186,7 +186,7 @@ def _distinct_in_files(values: float, rows: Numbers, per_file: Numbers) -> Numbe
     return np.clip(found, 1, rows)
 
 
-def _judged(facts: ColumnFacts, ranges: _Ranges, files: tuple[float, float, float]) -> tuple[str, bool]:
+def _judged(facts: IndexFacts, ranges: _Ranges, files: tuple[float, float, float]) -> tuple[str, bool]:
     """The reason, and whether the index is recommended."""
     by_bounds, holding, by_index = files
     bounds, index = f"{by_bounds:,.1f}", f"{by_index:,.1f}"

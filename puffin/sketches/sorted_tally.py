@@ -24,7 +24,7 @@ _LAST_BUCKET = _BUCKETS - 1
 _BUSY = 4  # buckets with so many times the rows of the others are looked into
 
 
-class SortedTally:
+class SortedValueTally:
     """
     Sorts the hashes of many rows at once. Of those that share their low bits with few rows it only keeps the number, as
     the most rows that one of them may have.

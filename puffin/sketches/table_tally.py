@@ -33,7 +33,7 @@ _EVERY_BUCKET = np.ones(1, np.uint32)
 _ONES = np.broadcast_to(np.uint64(1), 1 << 40)
 
 
-class TableTally:
+class TableValueTally:
     """
     Counts all values while these are less than half of a table.
 

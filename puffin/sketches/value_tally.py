@@ -1,10 +1,10 @@
 """
 Builds the distribution of a column from its values, hash by hash.
 
-Two tallies count rows, as far as memory allows. `TableTally` has a hash table of a compiled kernel, which drops the
-values with the fewest rows when it is full. `SortedTally` collects slices, sorts their hashes and keeps those with the
-most rows. A value is taken from the column when its hash is first below theta, or when it turns out to have many rows;
-others are never looked at.
+Two tallies count rows, as far as memory allows. `TableValueTally` has a hash table of a compiled kernel, which drops
+the values with the fewest rows when it is full. `SortedValueTally` collects slices, sorts their hashes and keeps those
+with the most rows. A value is taken from the column when its hash is first below theta, or when it turns out to have
+many rows; others are never looked at.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from puffin.kernels import kernels_ready
 from puffin.sketches.distribution import PARTS, Distribution, places
 from puffin.sketches.picked_values import PickedValues
 from puffin.sketches.row_tally import Hashes, Rows
-from puffin.sketches.sorted_tally import SortedTally
-from puffin.sketches.table_tally import TableTally
+from puffin.sketches.sorted_tally import SortedValueTally
+from puffin.sketches.table_tally import TableValueTally
 from puffin.sketches.theta_image import MAX_THETA
 from puffin.values.serialized import SerializedValues
 
@@ -29,7 +29,7 @@ class DistributionBuilder:
     def __init__(self, sample: int, *, keeps_values: bool = True) -> None:
         self._sample = sample
         self._picked = PickedValues(keeps_values=keeps_values)
-        self._tally = (TableTally if kernels_ready() else SortedTally)(sample, self._picked)
+        self._tally = (TableValueTally if kernels_ready() else SortedValueTally)(sample, self._picked)
 
     def update_hashed(self, hashes: Hashes, rows: Rows | None, values: SerializedValues) -> None:
         """Count hashes, the rows of each, and their values, as `puffin.sketches.counted_hashes` returns them."""

@@ -22,7 +22,7 @@ from puffin.errors import ColumnNotFound, UsageError
 from puffin.index.sizes import index_bytes, values_per_block
 from puffin.load import load_table
 from puffin.lookup.index_advice import IndexAdvice, advise
-from puffin.planning.advice import ColumnAdvice, ColumnFacts, advise_column
+from puffin.planning.advice import ColumnAdvice, IndexFacts, advise_column
 from puffin.planning.overlap import files_per_key
 from puffin.planning.plan import Planner
 from puffin.tables.base import Column
@@ -305,10 +305,10 @@ def test_iceberg_table_with_partitions_is_judged_by_what_plans_leave(spark: "Spa
 KEY = Column(1, "k", "long", (1,), (None,))
 
 
-def facts(metrics: Sequence[FileMetrics], **given: Any) -> ColumnFacts:
+def facts(metrics: Sequence[FileMetrics], **given: Any) -> IndexFacts:
     files = len(metrics)
     defaults = {"ndv": None, "most": None, "rows": [10] * files, "is_constant": [False] * files, "buckets": [0] * files}
-    return ColumnFacts(column=KEY, metrics=metrics, **{**defaults, **given})
+    return IndexFacts(column=KEY, metrics=metrics, **{**defaults, **given})
 
 
 def test_file_without_bounds_may_hold_any_key() -> None:

@@ -26,7 +26,7 @@ from puffin.sketches.distribution_image import BUCKETS, FEWER_BUCKETS
 from puffin.sketches.hashing import hash_array
 from puffin.sketches.picked_values import PickedValues
 from puffin.sketches.row_counts import RowCounts, RowCountsBuilder
-from puffin.sketches.table_tally import TableTally
+from puffin.sketches.table_tally import TableValueTally
 from puffin.sketches.value_tally import DistributionBuilder
 from puffin.values.serialized import Words
 
@@ -166,9 +166,9 @@ def test_numbers_of_rows_beyond_32_bits_are_within_bounds(hashed_by):
 
 def test_table_is_seldom_full_of_values_with_equal_rows(monkeypatch):
     rises: list[int] = []
-    make_room = TableTally._make_room
-    monkeypatch.setattr(TableTally, "_make_room", lambda self, *rows: (rises.append(1), make_room(self, *rows)))
-    tally, rng = TableTally(SAMPLE, PickedValues(keeps_values=False)), np.random.default_rng(9)
+    make_room = TableValueTally._make_room
+    monkeypatch.setattr(TableValueTally, "_make_room", lambda self, *rows: (rises.append(1), make_room(self, *rows)))
+    tally, rng = TableValueTally(SAMPLE, PickedValues(keeps_values=False)), np.random.default_rng(9)
     hashes = rng.integers(1, 1 << 63, 100_000, np.uint64)
     for _ in range(32):
         part = hashes[rng.integers(0, len(hashes), 1 << 16)]
