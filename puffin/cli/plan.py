@@ -42,10 +42,10 @@ def command(
     the path or URI of a table directory or of an Iceberg metadata file; with --catalog, namespace.table.
     """
     from puffin.load import load_table
-    from puffin.planning.plan import Planner
+    from puffin.planning.plan import NO_INDEX, Planner
 
     opened = load_table(table, catalog=catalog, catalog_properties=catalog_properties).open(selector)
-    plan = Planner(opened).plan(where, with_index=not no_index)
+    plan = Planner(opened).plan(where, index=NO_INDEX if no_index else None)
     if json_output:
         print_json({**plan.to_json(), **({"explain": _explained(plan)} if explain else {})})
     else:

@@ -35,9 +35,6 @@ from puffin.tables.base import Column, SnapshotSelector
 from puffin.tables.expression import Constant, Expression
 from puffin.tables.partition_rows import PartitionRows
 from puffin.tables.snapshot import TableSnapshot
-from puffin.values.column_summary import ColumnSummary
-
-_UNKNOWN = ColumnSummary(None, None, None, None, None, None)
 
 _log = logging.getLogger(__name__)
 
@@ -285,7 +282,7 @@ class Estimator:
 
     def facts(self, columns: Sequence[Column]) -> ColumnFacts:
         """What statistics say of a column, or of the tuples of several that have a joint sketch."""
-        field_ids = tuple(sorted({column.field_id for column in columns}))
+        field_ids = _ids(columns)
         tuples = self.tuples(field_ids) if len(field_ids) > 1 else None
         return self.column(field_ids[0]).facts if tuples is None else tuples.facts
 
@@ -305,7 +302,7 @@ class Estimator:
 
     def joint(self, columns: Sequence[Column]) -> FoundJoint | None:
         """The joint sketch of these columns, in any order; None if there is none."""
-        field_ids = tuple(sorted({column.field_id for column in columns}))
+        field_ids = _ids(columns)
         if field_ids not in self._joint:
             with self._loading:
                 found = {} if self.opened.is_empty else joint_of(self.opened, field_ids)
@@ -314,7 +311,7 @@ class Estimator:
 
     def _tuples(self, columns: Sequence[Column]) -> Interval | None:
         """The number of distinct tuples of these columns, if they have a joint sketch."""
-        field_ids = tuple(sorted({column.field_id for column in columns}))
+        field_ids = _ids(columns)
         found = self.tuples(field_ids) if len(field_ids) > 1 else None
         return None if found is None else found.groups
 
@@ -322,3 +319,8 @@ class Estimator:
         if self._parser is None:
             self._parser = filter_parser(self.opened, with_partitions=False)
         return self._parser(where)
+
+
+def _ids(columns: Sequence[Column]) -> tuple[int, ...]:
+    """The field ids of a set of columns, which ascend."""
+    return tuple(sorted({column.field_id for column in columns}))

@@ -179,16 +179,16 @@ class Planner:
         """How many files the planner keeps in memory; 0 until it has read them."""
         return len(self._loaded_files[0].tasks) if self._loaded_files else 0
 
-    def plan(self, where: Filter | None, *, with_index: bool = True, index: FoundIndex | None = None) -> FilePlan:
+    def plan(self, where: Filter | None, *, index: FoundIndex | None = None) -> FilePlan:
         """
         The files of the snapshot that can hold rows which a filter means; all of them without a filter.
 
-        ``index`` is what `find_index` found earlier; by default the newest is looked for. An index that cannot be used
-        is a warning. Raises what `parse` and `TableSnapshot.tasks` raise.
+        ``index`` is what `find_index` found earlier, or `NO_INDEX` to do without; by default the newest is looked for.
+        An index that cannot be used is a warning. Raises what `parse` and `TableSnapshot.tasks` raise.
         """
         opened, files = self._opened, self._files
         expression = Constant(True) if where is None else self._parse(where)
-        if not with_index or where is None:
+        if where is None:
             index = NO_INDEX
         found = self.find_index() if index is None else index
         warnings = list(found.warnings)

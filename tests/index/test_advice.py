@@ -24,7 +24,7 @@ from puffin.load import load_table
 from puffin.lookup.index_advice import IndexAdvice, advise
 from puffin.planning.advice import ColumnAdvice, IndexFacts, advise_column
 from puffin.planning.overlap import files_per_key
-from puffin.planning.plan import Planner
+from puffin.planning.plan import NO_INDEX, FoundIndex, Planner
 from puffin.tables.base import Column
 from puffin.tables.file_metrics import FileMetrics
 from stats_jobs import Options, analyze
@@ -89,12 +89,12 @@ def literal(value: Any) -> str:
     return f"'{value}'" if isinstance(value, str) else str(value)
 
 
-def left_by_plan(table: str, column: str, *, with_index: bool) -> float:
+def left_by_plan(table: str, column: str, index: FoundIndex | None = None) -> float:
     """The files that plans leave for a key, on average over some of the distinct values."""
     planner, generator = Planner(load_table(table).open()), np.random.default_rng(2)
     values = pq.ParquetDataset(table).read([column])[column].unique().drop_null().sort()
     keys = [values[int(i)].as_py() for i in generator.integers(0, len(values), 150)]
-    plans = (planner.plan(f"{column} = {literal(key)}", with_index=with_index) for key in keys)
+    plans = (planner.plan(f"{column} = {literal(key)}", index=index) for key in keys)
     return float(np.mean([np.count_nonzero(plan.kept) for plan in plans]))
 
 
@@ -127,7 +127,7 @@ def test_index_is_recommended_where_it_leaves_at_most_half_of_the_files(advice: 
 def test_files_per_key_by_bounds_are_those_that_plans_leave(table: str, advice: IndexAdvice, column: str) -> None:
     """Within a tenth, and half a file."""
     expected = of(advice, column).by_bounds
-    assert expected == pytest.approx(left_by_plan(table, column, with_index=False), rel=0.1, abs=0.5)
+    assert expected == pytest.approx(left_by_plan(table, column, NO_INDEX), rel=0.1, abs=0.5)
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ def test_files_per_key_with_an_index_are_those_that_plans_leave(
     """Within a quarter, and half a file."""
     assert column in indexed
     expected = of(advice, column).by_index
-    assert expected == pytest.approx(left_by_plan(table, column, with_index=True), rel=0.25, abs=0.5)
+    assert expected == pytest.approx(left_by_plan(table, column), rel=0.25, abs=0.5)
 
 
 @pytest.mark.parametrize("column", [name for name in ANSWERS if name != "flag"])

@@ -11,7 +11,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from puffin.load import load_table
-from puffin.planning.plan import Planner
+from puffin.planning.plan import NO_INDEX, Planner
 from tests.planning.random_filters import FLOATS, Both, Filter, Not, Test, literal, matches
 from tests.planning.random_tables import RandomTable
 
@@ -79,7 +79,7 @@ def test_plan_without_index_has_no_more_files_than_java(
             with contextlib.suppress(Py4JJavaError):
                 tasks = lists.newArrayList(peer.newScan().filter(java_expression(filter_)).planFiles())
                 peers = {str(task.file().location()) for task in tasks}
-                found = {task.data_file.file_path for task in planner.plan(str(filter_), with_index=False).files}
+                found = {task.data_file.file_path for task in planner.plan(str(filter_), index=NO_INDEX).files}
                 must = {str(known.entry["file_path"]) for known in made.files if matches(filter_, known.rows)}
                 assert found <= peers | must, f"seed {seed}: {filter_}"
                 ours, theirs, asked = ours + len(found), theirs + len(peers), asked + 1

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from puffin.index.value_hashes import is_indexable
 from puffin.load import load_table
-from puffin.planning.plan import Planner
+from puffin.planning.plan import NO_INDEX, Planner
 from stats_jobs.index import index
 from stats_jobs.options import IndexOptions
 from tests.planning.random_filters import EPOCH, FLOATS, Leaf, RandomFilters, Row, matches, rounded
@@ -214,7 +214,7 @@ def test_plan_leaves_out_no_file_with_a_matching_row(delta_table: Callable[..., 
         rows_of = made.files()
         for _ in range(FILTERS_OF_A_TABLE):
             filter_ = filters.draw(made.source.randint(0, 3))
-            plan = planner.plan(str(filter_), with_index=made.source.random() < 0.7)
+            plan = planner.plan(str(filter_), index=None if made.source.random() < 0.7 else NO_INDEX)
             found = {task.data_file.file_path.rpartition("/")[2] for task in plan.files}
             must = {path for path, rows in rows_of.items() if matches(filter_, rows)}
             assert must <= found, f"seed {seed}: {filter_}"

@@ -16,7 +16,7 @@ from pyiceberg.table import StaticTable
 from puffin.index.value_hashes import is_indexable
 from puffin.load import load_table
 from puffin.planning.file_plan import FilePlan
-from puffin.planning.plan import Planner
+from puffin.planning.plan import NO_INDEX, Planner
 from stats_jobs.index import index
 from stats_jobs.options import IndexOptions
 from tests.planning.random_filters import FLOATS, Test, leaf_tests, matches
@@ -63,7 +63,7 @@ def test_plan_leaves_out_no_file_with_a_matching_row(tmp_path: Path) -> None:
         planner, filters = Planner(load_table(str(made.table.root)).open()), made.filters()
         for _ in range(FILTERS_OF_A_TABLE):
             filter_ = filters.draw(made.source.randint(0, 3))
-            plan = planner.plan(str(filter_), with_index=made.source.random() < 0.7)
+            plan = planner.plan(str(filter_), index=None if made.source.random() < 0.7 else NO_INDEX)
             found = planned(plan)
             must = {str(known.entry["file_path"]) for known in made.files if matches(filter_, known.rows)}
             assert must <= found, f"seed {seed}: {filter_}"
@@ -90,7 +90,7 @@ def test_plan_without_index_has_no_more_files_than_pyiceberg(tmp_path: Path) -> 
             filter_ = filters.draw(made.source.randint(0, 2))
             if any(map(is_between_integers, leaf_tests(filter_))):
                 continue
-            found = planned(planner.plan(str(filter_), with_index=False))
+            found = planned(planner.plan(str(filter_), index=NO_INDEX))
             # pyiceberg compares null partitions with numbers, and refuses decimals of another scale and some dates.
             with contextlib.suppress(TypeError, ValueError, OverflowError):
                 peers = {task.file.file_path for task in peer.scan(row_filter=str(filter_)).plan_files()}

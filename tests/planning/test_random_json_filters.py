@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from puffin.load import load_table
-from puffin.planning.plan import Planner
+from puffin.planning.plan import NO_INDEX, Planner
 from puffin.rest_catalog.scan_request import ScanRequest
 from puffin.tables.base import SnapshotSelector
 from tests.planning.filter_json import by_java, by_pyiceberg, by_pyiceberg_of_text, by_spec, with_not_null
@@ -78,9 +78,9 @@ def test_plan_of_json_leaves_out_no_match_and_is_exact_by_partition(tmp_path: Pa
             filter_ = filters.draw(made.source.randint(0, 3))
             if made.source.random() < 0.5:
                 filter_ = with_not_null(filter_)
-            with_index = made.source.random() < 0.7
+            index = None if made.source.random() < 0.7 else NO_INDEX
             plans = [
-                planned(planner.plan(ScanRequest.of(body).filter, with_index=with_index))
+                planned(planner.plan(ScanRequest.of(body).filter, index=index))
                 for body in made.source.sample(list(requests(filter_, made.source)), 2)
             ]
             must = paths(made.files, filter_)
@@ -90,7 +90,7 @@ def test_plan_of_json_leaves_out_no_match_and_is_exact_by_partition(tmp_path: Pa
                 assert not found & must_not, f"seed {seed}: {filter_}"
                 assert found == plans[-1], f"seed {seed}: {filter_}"
             if filter_.is_writable and not any(map(is_pruned_less_in_json, leaf_tests(filter_))):
-                of_text = planned(planner.plan(str(filter_), with_index=with_index))
+                of_text = planned(planner.plan(str(filter_), index=index))
                 assert of_text == plans[-1], f"seed {seed}: {filter_}"
             files, kept = files + len(made.files), kept + len(plans[-1])
             excluded += len(must_not)
