@@ -2,9 +2,9 @@
 Namespaces and tables as the REST protocol names them, and the Iceberg tables of a lookup that they mean.
 
 A catalog's tables keep their names. A directory below a root is a table of the namespace that its parent directories
-name: ``sales/orders`` below a root is the table ``orders`` of ``sales``. A directory right below a root belongs to the
-namespace with the root's own name. Where two tables have one name, the catalog's comes first, then that of the first
-root.
+name: ``sales/orders`` below a root is the table ``orders`` of ``sales``. A directory right below a root, or a root that
+is a table, belongs to the namespace ``roots``. Where two tables have one name, the catalog's comes first, then that of
+the first root. In a request ``roots``, or the root's own name, may also stand before the directories.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from puffin.storage.uri import has_controls
 Levels: TypeAlias = tuple[str, ...]
 
 SEPARATOR = "\x1f"
+ROOTS = "roots"
 _NO_NAME = "expected a name without slashes and control characters"
 _SHOWN = 80
 
@@ -67,10 +68,11 @@ class Names:
         if self._has_catalog and not any("." in level for level in (*table.namespace, table.name)):
             yield str(table)
         for root in self._roots:
-            if table.namespace == (_last(root),):
-                yield join(root, table.name)
-            yield join(root, *table.namespace, table.name)
-            if (*table.namespace, table.name) == (_last(_parent(root)), _last(root)):
+            first, *inside = table.namespace
+            if first in (ROOTS, _last(root)):
+                yield join(root, *inside, table.name)
+            yield join(root, first, *inside, table.name)
+            if table == TableName((ROOTS,), _last(root)):
                 yield root
 
     def namespaces(self, parent: Levels = ()) -> list[Levels]:
@@ -105,10 +107,7 @@ class Names:
             listed = self._lookup.listed((), roots=[root])
             for location in names_of(each for each in listed if each.format != "delta"):
                 inside = [part for part in location.removeprefix(root).split("/") if part]
-                if not inside:
-                    yield TableName((_last(_parent(root)),), _last(root))
-                else:
-                    yield TableName(tuple(inside[:-1]) or (_last(root),), inside[-1])
+                yield TableName(tuple(inside[:-1]) or (ROOTS,), inside[-1] if inside else _last(root))
 
 
 def _is_name(name: str) -> bool:
@@ -117,7 +116,3 @@ def _is_name(name: str) -> bool:
 
 def _last(path: str) -> str:
     return path.rstrip("/").rpartition("/")[2]
-
-
-def _parent(path: str) -> str:
-    return path.rstrip("/").rpartition("/")[0]

@@ -122,23 +122,24 @@ def test_directories_below_a_root_are_tables_of_the_namespaces_above_them(
     for place in ("db/t", "db/inner/deep/t", "flat"):
         table_of_files(root / place, "f")
     face = face_of(root)
-    assert namespaces_in(face) == [["db"], ["lake"]]
+    assert namespaces_in(face) == [["db"], ["roots"]]
     assert namespaces_in(face, parent="db") == [["db", "inner"]]
     assert namespaces_in(face, parent="db\x1finner") == [["db", "inner", "deep"]]
     assert names_in(face, "db") == ["t"]
     assert names_in(face, "db", "inner") == []
     assert names_in(face, "db", "inner", "deep") == ["t"]
-    assert names_in(face, "lake") == ["flat"]
-    for levels in (("db", "t"), ("db", "inner", "deep", "t"), ("lake", "flat")):
-        location = face.load(*levels).json()["metadata"]["location"]
-        assert location == str(root.joinpath(*(levels[1:] if levels[0] == "lake" else levels)))
+    assert names_in(face, "roots") == ["flat"]
+    for levels in (("db", "t"), ("db", "inner", "deep", "t"), ("flat",)):
+        for first in ((), ("roots",), ("lake",)):
+            if first or len(levels) > 1:
+                assert face.load(*first, *levels).json()["metadata"]["location"] == str(root.joinpath(*levels))
 
 
-def test_root_that_is_a_table_belongs_to_the_directory_above_it(tmp_path: Path, face_of: Callable[..., Face]) -> None:
+def test_root_that_is_a_table_belongs_to_roots(tmp_path: Path, face_of: Callable[..., Face]) -> None:
     table_of_files(tmp_path / "db" / "t", "f")
     face = face_of(f"{tmp_path / 'db' / 't'}/")
-    assert (namespaces_in(face), names_in(face, "db")) == ([["db"]], ["t"])
-    assert face.load("db", "t").json()["metadata"]["location"] == str(tmp_path / "db" / "t")
+    assert (namespaces_in(face), names_in(face, "roots")) == ([["roots"]], ["t"])
+    assert face.load("roots", "t").json()["metadata"]["location"] == str(tmp_path / "db" / "t")
 
 
 def test_first_root_counts_where_two_have_a_table_of_one_name(tmp_path: Path, face_of: Callable[..., Face]) -> None:
