@@ -43,7 +43,14 @@ _MIB = 1024**2
 @click.option(
     "--iceberg", is_flag=True, help="Also serve the Iceberg tables as a REST catalog that plans scans, at /iceberg."
 )
-@click.option("--catalog", metavar="NAME", help="Serve tables of this pyiceberg catalog, by name.")
+@click.option(
+    "--catalog",
+    "catalogs",
+    multiple=True,
+    metavar="NAME",
+    help="Serve tables of this pyiceberg catalog, by name. With --iceberg it may be repeated: a client chooses by "
+    "warehouse=NAME, and the first one also answers under /v1.",
+)
 @catalog_property
 @click.option(
     "--policy",
@@ -92,7 +99,7 @@ def command(
     roots: tuple[str, ...],
     hosts: tuple[str, ...],
     iceberg: bool,
-    catalog: str | None,
+    catalogs: tuple[str, ...],
     catalog_properties: dict[str, str],
     policy_file: str | None,
     ttl: float,
@@ -105,19 +112,26 @@ def command(
 
     Only tables of --allow-root and --catalog are served. SIGTERM or Ctrl+C finishes running requests, then stops.
     """
-    if not (roots or catalog is not None or policy_file is not None):
+    if not (roots or catalogs or policy_file is not None):
         raise click.UsageError("expected --allow-root, --catalog or --policy: nothing else is served")
-    from puffin.server.settings import Limits, Settings, read_token
+    from puffin.server.settings import Limits, Settings, check_warehouses, read_token
 
     pilot = None
+    served = dict.fromkeys(catalogs, catalog_properties)
     if policy_file is not None:
         pilot = _autopilot(policy_file, ctx.find_root().obj)
-        if not (roots or catalog is not None):
-            roots, catalog, catalog_properties = _covered(pilot.policy)
+        if not (roots or catalogs):
+            roots, served = _covered(pilot.policy)
+            catalogs = tuple(served)
+    if len(catalogs) > 1:
+        if not iceberg:
+            raise click.UsageError(f"expected one catalog, or --iceberg, found {', '.join(catalogs)}")
+        check_warehouses(catalogs)
     settings = Settings(
         roots=roots,
-        catalog=catalog,
-        catalog_properties=catalog_properties,
+        catalog=next(iter(catalogs), None),
+        catalog_properties=next(iter(served.values()), {}),
+        warehouses={name: served[name] for name in catalogs[1:]},
         token=None if token_file is None else read_token(token_file),
         ttl_seconds=ttl,
         hosts=hosts,
@@ -160,15 +174,10 @@ def _beside(pilot: Autopilot) -> dict[str, Any]:
     return {"more_metrics": pilot.counts.render, "verdicts": pilot.last, "asked": pilot.asked.add}
 
 
-def _covered(policy: Policy) -> tuple[tuple[str, ...], str | None, dict[str, str]]:
-    """The roots and the catalog that a policy covers; UsageError of click if it has several catalogs."""
-    if len(policy.catalogs) > 1:
-        raise click.UsageError(f"{policy.file} has several catalogs, and a server has one: name it with --catalog")
+def _covered(policy: Policy) -> tuple[tuple[str, ...], dict[str, dict[str, str]]]:
+    """The roots and the catalogs that a policy covers, these with their properties."""
     roots = tuple(root if ":" in root else str(Path(root).absolute()) for root in policy.roots)
-    if not policy.catalogs:
-        return roots, None, {}
-    (only,) = policy.catalogs
-    return roots, only.name, dict(only.properties)
+    return roots, {catalog.name: dict(catalog.properties) for catalog in policy.catalogs}
 
 
 def _announce(settings: Mapping[str, Any], host: str, port: int) -> None:

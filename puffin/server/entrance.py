@@ -39,6 +39,8 @@ STATS = "/v1/stats"
 PLAN = "/v1/plan"
 ICEBERG = "/iceberg/"
 """What the paths of the Iceberg REST face begin with."""
+ICEBERG_V1 = f"{ICEBERG}v1/"
+ICEBERG_CONFIG = f"{ICEBERG_V1}config"
 HEALTH = "/healthz"
 READY = "/readyz"
 OPEN = frozenset({HEALTH, READY, *page.FILES})
@@ -64,7 +66,7 @@ class Entrance:
         self._token = settings.token
         self._lookup = service.lookup
         self._asked = service.asked
-        self._forwards = service.upstream is not None
+        self._service = service
         self._metrics = metrics
         # Weak, so that an answer that the lookup drops does not stay in memory with the metadata of its view.
         self._warm: dict[bytes, weakref.ref[Kept]] = {}
@@ -96,8 +98,15 @@ class Entrance:
         self._metrics.observe(template if template in self.routes else _OTHER, status, time.perf_counter() - began)
 
     def _is_open(self, path: str) -> bool:
-        # Before a catalog that authorizes its callers, their tokens are for that.
-        return self._token is None or path in OPEN or (self._forwards and path.startswith(ICEBERG))
+        return self._token is None or path in OPEN or (path.startswith(ICEBERG) and self._is_forwarded(path))
+
+    def _is_forwarded(self, path: str) -> bool:
+        """Whether a path leads to a catalog that authorizes its callers: their tokens are for that."""
+        others = self._service.warehouses
+        if path == ICEBERG_CONFIG:  # it has no secrets, and which catalog is meant stands in the query
+            return any(service.upstream is not None for service in (self._service, *others.values()))
+        name = path.removeprefix(ICEBERG_V1).partition("/")[0]
+        return others.get(name, self._service).upstream is not None
 
     def remember(self, query_string: bytes, kept: Kept) -> None:
         """Answer the same query string with this answer, as long as that is valid."""

@@ -18,7 +18,7 @@ from puffin.errors import SetupError
 from puffin.server.app import create_app
 from puffin.server.entrance import App
 from puffin.server.hosts import Hosts
-from puffin.server.service import check_catalog
+from puffin.server.service import check_catalogs
 from puffin.server.settings import Limits, Settings
 from puffin.server.spelling import spelling_etag
 
@@ -32,7 +32,7 @@ def serve(settings: Settings, host: str, port: int, on_start: Callable[[str, int
     Port 0 picks a free one; ``on_start`` is told the address and port once connections are accepted. Raises UsageError
     for invalid settings, SetupError if the address is not available or the catalog is not configured.
     """
-    check_catalog(settings)
+    check_catalogs(settings)
     with _listening(host, port) as listener:
         address, bound = listener.getsockname()[:2]
         app = create_app(settings, Hosts.at(address, settings.hosts))

@@ -11,6 +11,7 @@ import asyncio
 import dataclasses
 import functools
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -68,17 +69,18 @@ class Service:
         upstream: The REST catalog that authorizes the callers of the REST face, or None.
         plans: Counts of the plans that were made; used on the event loop alone.
         asked: Told of each table that planners asked about, once they are answered.
+        warehouses: Services for the other catalogs of the REST face, by name; they share threads and counts with this.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, shared: Service | None = None) -> None:
         self._table_seconds = settings.limits.table_seconds
         self._roots = Roots(settings.roots)
-        self._workers = Workers(settings.limits)
+        self._workers: Workers = Workers(settings.limits) if shared is None else shared._workers
         self.asked = settings.asked
         self._verdicts = settings.verdicts
         self._has_catalog = settings.catalog is not None
         self.upstream = upstream_of(settings)
-        self.plans = PlanCounts()
+        self.plans: PlanCounts = PlanCounts() if shared is None else shared.plans
         self.lookup = Lookup(
             catalog=settings.catalog,
             catalog_properties=settings.catalog_properties,
@@ -86,6 +88,7 @@ class Service:
             ttl_seconds=settings.ttl_seconds,
             store_for=functools.partial(store_for, confine=self._roots.confine),
         )
+        self.warehouses = {name: Service(settings.of_warehouse(name), self) for name in settings.warehouses}
 
     async def stats(self, asked: Asked) -> Kept:
         """The answer to a question."""
@@ -218,7 +221,7 @@ class Service:
         return kept
 
     async def check_ready(self) -> None:
-        """Raise unless the roots exist and the catalog answers."""
+        """Raise unless the roots exist and the catalogs answer."""
 
         def check() -> None:
             self._roots.check_present()
@@ -228,10 +231,14 @@ class Service:
                 self.upstream.check_answers()
 
         await self._workers.run("", check)
+        for service in self.warehouses.values():
+            await service.check_ready()
 
     def metrics(self) -> Mapping[str, int]:
         """Counts of threads, lookup and plans, by metric name."""
-        counts = dataclasses.asdict(self.lookup.counts)
+        counts = Counter[str]()
+        for service in (self, *self.warehouses.values()):
+            counts.update(dataclasses.asdict(service.lookup.counts))
         return {
             "puffin_storage_threads": self._workers.busy,
             **{f"puffin_lookup_{name}_total": count for name, count in counts.items()},
@@ -350,8 +357,13 @@ def upstream_of(settings: Settings) -> Upstream | None:
     return Upstream.of(settings.catalog, settings.catalog_properties)
 
 
-def check_catalog(settings: Settings) -> None:
+def check_catalogs(settings: Settings) -> None:
     """Raise SetupError or UsageError if a catalog cannot be used; one that does not answer now may do so later."""
+    for each in (settings, *map(settings.of_warehouse, settings.warehouses)):
+        _check_catalog(each)
+
+
+def _check_catalog(settings: Settings) -> None:
     if upstream_of(settings) is not None:
         return  # it is the callers' tokens that have to be good
     lookup = Lookup(catalog=settings.catalog, catalog_properties=settings.catalog_properties)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from puffin.errors import UsageError
 
 _LONGEST_TOKEN = 4096
+_IN_URLS, _ENDPOINTS = re.compile(r"[\w.-]+", re.ASCII), ("config", "namespaces")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,8 @@ class Settings:
     Attributes:
         roots: Paths and URIs below which tables are served by path.
         catalog: The catalog whose tables are served by name, or None.
+        warehouses: More catalogs, with their properties, that the REST face alone serves, to clients that ask for a
+            warehouse of their name.
         token: What callers must present; None for no check.
         ttl_seconds: How long an answer is valid without a check for commits.
         iceberg: Whether the tables are also served as an Iceberg REST catalog.
@@ -66,6 +70,7 @@ class Settings:
     roots: Sequence[str] = ()
     catalog: str | None = None
     catalog_properties: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    warehouses: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
     token: bytes | None = dataclasses.field(default=None, repr=False)
     ttl_seconds: float = 5
     hosts: Sequence[str] = ()
@@ -74,6 +79,24 @@ class Settings:
     asked: Callable[[str], None] = lambda _: None
     verdicts: Callable[[], Mapping[str, tuple[str, str]]] = dict
     limits: Limits = dataclasses.field(default_factory=Limits)
+
+    def of_warehouse(self, name: str) -> Settings:
+        """The settings for one more catalog alone."""
+        return dataclasses.replace(
+            self, roots=(), catalog=name, catalog_properties=self.warehouses[name], warehouses={}, asked=lambda _: None
+        )
+
+
+def check_warehouses(names: Sequence[str]) -> None:
+    """Raise UsageError unless each of several catalogs has a name of its own that can stand in URLs."""
+    for place, name in enumerate(names):
+        if not _IN_URLS.fullmatch(name) or name in _ENDPOINTS:
+            raise UsageError(
+                f"catalog {name!r}: expected a name of letters, digits, '_', '-' and '.', since it stands in URLs if "
+                f"there are several catalogs, and not {' or '.join(_ENDPOINTS)}"
+            )
+        if name in names[:place]:
+            raise UsageError(f"catalog {name!r}: expected each catalog once")
 
 
 def read_token(path: str) -> bytes:

@@ -60,7 +60,13 @@ def test_server_serves_what_the_policy_covers(
     with pytest.raises(SystemExit) as ended:
         main(["serve", "--port", "0", "--policy", str(policy)])
     assert ended.value.code == 2
-    assert "has several catalogs, and a server has one: name it with --catalog" in capsys.readouterr().err
+    assert "expected one catalog, or --iceberg, found a, b" in capsys.readouterr().err
+    policy.write_text(
+        "catalogs: [{name: a, properties: {type: in-memory}}, {name: b, properties: {type: sql, uri: 'sqlite://'}}]\n"
+    )
+    with pytest.raises(SystemExit) as ended:
+        main(["serve", "--port", "0", "--iceberg", "--policy", str(policy)])
+    assert (served[1].catalog, served[1].warehouses) == ("a", {"b": {"type": "sql", "uri": "sqlite://"}})
 
 
 def test_root_of_a_policy_that_is_missing_ends_the_server_by_its_name(

@@ -27,6 +27,7 @@ from puffin.rest_catalog.planned_scan import PlannedScan
 from puffin.rest_catalog.scan_request import ScanRequest
 from puffin.rest_catalog.upstream_table import States
 from puffin.server.encoded import IS_HEAD, is_among
+from puffin.server.entrance import ICEBERG_CONFIG, ICEBERG_V1
 from puffin.server.iceberg import documents
 from puffin.server.iceberg.errors import error_document, iceberg_problem
 from puffin.server.iceberg.plans import Owner, Plans, plan_tasks
@@ -34,9 +35,7 @@ from puffin.server.service import Service
 from puffin.server.settings import Settings
 from puffin.server.tokens import has_token
 
-PREFIX = "/iceberg"
-_V1 = f"{PREFIX}/v1"
-_NAMESPACES = "/namespaces"
+_NAMESPACES = "namespaces"
 _NAMESPACE = f"{_NAMESPACES}/{{namespace}}"
 _TABLES = f"{_NAMESPACE}/tables"
 _TABLE = f"{_TABLES}/{{table}}"
@@ -44,6 +43,7 @@ _PLANS = f"{_TABLE}/plan"
 _PLAN = f"{_PLANS}/{{plan_id}}"
 _TASKS = f"{_TABLE}/tasks"
 _CREDENTIALS = f"{_TABLE}/credentials"
+_SHOWN = 80
 _PATIENCE = 0.4  # of the time for a request, until a client that polls for its plan is told to do so
 # How the header x-client-version of two clients begins.
 _JAVA = "Apache Iceberg"  # polls for plans
@@ -57,10 +57,15 @@ _Result = TypeVar("_Result")
 
 
 class Face:
-    """The handlers; their docstrings are the descriptions in the OpenAPI document."""
+    """
+    The handlers for one catalog, and for directories below roots; their docstrings are in the OpenAPI document.
 
-    def __init__(self, service: Service, settings: Settings) -> None:
+    ``warehouse`` is the name by which clients ask for the catalog, if it is not the first of the server.
+    """
+
+    def __init__(self, service: Service, settings: Settings, warehouse: str | None = None) -> None:
         self._service = service
+        self._warehouse = warehouse
         # A catalog behind this one lists its tables for each caller; only directories are ours to list then.
         has_catalog = settings.catalog is not None and service.upstream is None
         names = Names(service.lookup, settings.roots, has_catalog=has_catalog)
@@ -74,6 +79,8 @@ class Face:
     async def config(self, request: Request) -> Response:
         """Tell a client what is served, and that scans are planned here."""
         found = await self._run(self._queue(request), self._catalog_for(request).config)
+        if self._warehouse is not None:
+            found["overrides"]["prefix"] = self._warehouse
         return _json({**found, "endpoints": [*ENDPOINTS, *found.get("endpoints", ())]})
 
     async def namespaces(
@@ -145,7 +152,8 @@ class Face:
             self._run(self._queue(request, name), lambda: catalog.plan(name, asked, takes_null=takes_null))
         )
         # Callers of a catalog behind this one may know tables that others may not even name.
-        with_table = isinstance(catalog, ServedCatalog) or self._token is not None
+        is_known = isinstance(catalog, ServedCatalog) or self._token is not None
+        with_table = is_known and self._warehouse is None  # by its name alone
         making.add_done_callback(functools.partial(self._count, with_table))
         owner = Owner(self._caller(request).digest, name)
         if version.startswith(_JAVA):
@@ -200,7 +208,8 @@ class Face:
 
     def _queue(self, request: Request, table: TableName | str = "") -> str:
         """Whose calls share the threads of one table; a catalog behind this one may keep each of them waiting."""
-        return str(table) if self._service.upstream is None else f"{table} {self._caller(request).digest.hex()}"
+        name = str(table) if self._warehouse is None else f"{self._warehouse} {table}"
+        return name if self._service.upstream is None else f"{name} {self._caller(request).digest.hex()}"
 
     def _is_of_roots(self, request: Request) -> bool:
         return self._has_roots and self._token is not None and has_token(request.headers.raw, self._token)
@@ -224,7 +233,7 @@ class Face:
         return await asyncio.get_running_loop().run_in_executor(None, call)
 
 
-# Each with the method, the path below the version, the handler, and the model that describes its answer.
+# Each with the method, the path below the version and the prefix, the handler, and the model that describes its answer.
 _ROUTES: tuple[tuple[str, str, Callable[..., Awaitable[Response]], Any], ...] = (
     ("GET", _NAMESPACES, Face.namespaces, documents.NamespacesDocument),
     ("GET", _NAMESPACE, Face.namespace, documents.NamespaceDocument),
@@ -241,7 +250,7 @@ _BODIES: dict[str, Any] = {_PLANS: documents.PlanTableScanRequest, _TASKS: docum
 
 
 def _endpoint(method: str, path: str) -> str:
-    return f"{method} /v1/{{prefix}}{path.replace('plan_id', 'plan-id')}"
+    return f"{method} /v1/{{prefix}}/{path.replace('plan_id', 'plan-id')}"
 
 
 ENDPOINTS = [
@@ -253,20 +262,39 @@ ENDPOINTS = [
 
 def add_routes(app: FastAPI, service: Service, settings: Settings) -> None:
     """Add the routes of the face to an application."""
-    face, model_of_config = Face(service, settings), documents.ConfigDocument
-    app.add_api_route(f"{_V1}/config", face.config, response_model=model_of_config, operation_id="iceberg-config")
-    for method, path, handler, model in _ROUTES:
-        body = _BODIES.get(path)
-        app.add_api_route(
-            f"{_V1}{path}",
-            handler.__get__(face),
-            methods=[method],
-            operation_id=f"iceberg-{handler.__name__.replace('_', '-')}",
-            response_model=model,
-            responses={400: {"model": documents.IcebergErrorDocument}},
-            status_code=200 if model is not None else 204,
-            openapi_extra=None if body is None or method != "POST" else documents.body_of(body),
-        )
+    first = Face(service, settings)
+    others = {name: Face(of, settings.of_warehouse(name), name) for name, of in service.warehouses.items()}
+
+    async def config(request: Request, warehouse: str | None = None) -> Response:
+        chosen = first
+        if others and warehouse not in (None, settings.catalog):
+            if warehouse not in others:
+                names = ", ".join((str(settings.catalog), *others))
+                raise UsageError(f"warehouse: expected one of {names}, found {str(warehouse)[:_SHOWN]!r}")
+            chosen = others[warehouse]
+        return await chosen.config(request)
+
+    app.add_api_route(
+        ICEBERG_CONFIG,
+        config,
+        description=Face.config.__doc__,
+        response_model=documents.ConfigDocument,
+        operation_id="iceberg-config",
+    )
+    for face, base in ((first, ICEBERG_V1), *((face, f"{ICEBERG_V1}{name}/") for name, face in others.items())):
+        for method, path, handler, model in _ROUTES:
+            body = _BODIES.get(path)
+            app.add_api_route(
+                f"{base}{path}",
+                handler.__get__(face),
+                methods=[method],
+                operation_id=f"iceberg-{handler.__name__.replace('_', '-')}",
+                response_model=model,
+                responses={400: {"model": documents.IcebergErrorDocument}},
+                status_code=200 if model is not None else 204,
+                openapi_extra=None if body is None or method != "POST" else documents.body_of(body),
+                include_in_schema=face is first,
+            )
 
 
 async def _body(request: Request) -> Any:

@@ -159,6 +159,25 @@ def test_caller_that_may_not_load_the_table_gets_403_before_anything_is_opened(
     assert opened == []
 
 
+def test_token_of_the_server_guards_the_catalogs_that_authorize_nobody(
+    gate: Authorizing, properties: dict[str, str], tmp_path: Path
+) -> None:
+    """The callers of the other one have its tokens, also where they ask for the configuration."""
+    own = {"type": "sql", "uri": f"sqlite:///{tmp_path / 'c.db'}"}
+    SqlCatalog("own", **own)
+    first = Settings(catalog="own", catalog_properties=own, warehouses={"up": properties}, iceberg=True, token=b"ours")
+    face = Face(first, None)
+    try:
+        assert face.get(f"{V1}/config", params={"warehouse": "up"}, headers=ALICE).status_code == 200
+        assert face.get(f"{V1}/namespaces", headers=ALICE).status_code == 401
+        assert face.get(f"{V1}/namespaces", headers={"Authorization": "Bearer ours"}).status_code == 200
+        assert len(paths(face.post(A.replace(V1, f"{V1}/up") + "/plan", headers=ALICE, json=asked(25)))) == 1
+        refused = face.get(A.replace(V1, f"{V1}/up"), headers={"Authorization": "Bearer ours"})
+        assert (refused.status_code, refused.json()["error"]["message"]) == (401, "no such caller")
+    finally:
+        face.close()
+
+
 def test_missing_table_is_what_the_catalog_says(face: Face) -> None:
     for method, path in (
         ("GET", f"{V1}/namespaces/guarded/tables/gone"),
