@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from puffin.statistics.draft import StatisticsDraft
 
-pytest_plugins = ["tests.hand_made_table", "tests.iceberg_rest_server"]
+pytest_plugins = ["tests.compiled_kernels", "tests.hand_made_table", "tests.iceberg_rest_server"]
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN_TABLES = ROOT / "fixtures" / "tables-spark-3.5-iceberg-1.10" / "iceberg-spark.tar.gz"
@@ -413,16 +413,13 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     from puffin.storage.local import LocalStore
 
     files: list[str] = []
+    open_source = LocalStore.open_source
 
-    def noting(real: Callable[..., Any]) -> Callable[..., Any]:
-        def noted(self: LocalStore, path: str, *others: Any) -> Any:
-            files.append(path)
-            return real(self, path, *others)
+    def noted(self: LocalStore, path: str) -> Any:
+        files.append(path)
+        return open_source(self, path)
 
-        return noted
-
-    for name in ("read", "open_source"):
-        monkeypatch.setattr(LocalStore, name, noting(getattr(LocalStore, name)))
+    monkeypatch.setattr(LocalStore, "open_source", noted)
     return files
 
 

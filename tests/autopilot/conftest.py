@@ -6,18 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
 
 from puffin.autopilot.pilot import Autopilot
 from puffin.policy.document import parse_policy
-from puffin.storage import LocalStore
-
-
-def append(table: Path, count: int, first: int = 0) -> None:
-    keys = list(range(first, first + count))
-    write_deltalake(str(table), pa.table({"k": keys, "s": [f"key {key}" for key in keys]}), mode="append")
+from tests.delta_appends import append
 
 
 @pytest.fixture
@@ -37,17 +30,3 @@ def pilot_of(lake: Path) -> Callable[..., Autopilot]:
         return Autopilot(parse_policy(text, str(lake.parent / "policy.yaml")), listener)
 
     return make
-
-
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The local files that are opened, as they are."""
-    names: list[str] = []
-    open_source = LocalStore.open_source
-
-    def opening(self: LocalStore, uri: str) -> Any:
-        names.append(uri)
-        return open_source(self, uri)
-
-    monkeypatch.setattr(LocalStore, "open_source", opening)
-    return names

@@ -18,7 +18,7 @@ from puffin.policy.document import parse_policy, read_policy
 from stats_jobs import analyze
 from stats_jobs.index import index
 from stats_jobs.options import IndexOptions
-from tests.autopilot.conftest import append
+from tests.delta_appends import append
 
 
 def lookers() -> list[threading.Thread]:

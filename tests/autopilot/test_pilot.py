@@ -24,7 +24,7 @@ from puffin.lookup.places import FoundTable
 from puffin.lookup.planner import ndv
 from puffin.lookup.status import table_status
 from stats_jobs import Options, analyze
-from tests.autopilot.conftest import append
+from tests.delta_appends import append
 
 EVERY = "rules: [{due: {rows-changed: 5%, at-most-every: 0s}, index-columns: [k]}]\n"
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from puffin import kernels
 from puffin.errors import CorruptDataFileError, CorruptError, UnsupportedTableError
 from puffin.files.avro import columns as avro_columns
 from puffin.files.avro.container import Container
@@ -63,14 +62,6 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "orc-java"
 TIME = pa.field("t", pa.int64(), metadata={"iceberg.long-type": "TIME"})
 
 
-@pytest.fixture(params=[False, True], ids=["python", "kernels"])
-def with_kernels(request, monkeypatch):
-    """With and without the kernels for Avro."""
-    if request.param:
-        kernels.load_kernels()
-    monkeypatch.setattr(kernels, "_is_ready", request.param)
-
-
 def longs(*values):
     return ThetaSketch.from_arrow(pa.array(values, pa.int64()), "long")
 
@@ -78,6 +69,7 @@ def longs(*values):
 # --- values -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize(
     ("suffix", "type_string", "values"),
     [
@@ -85,7 +77,7 @@ def longs(*values):
         *(pytest.param("orc", *stored, id=f"orc, {name}") for name, stored in IN_ORC.items()),
     ],
 )
-def test_values_and_summaries_equal_parquet(make_table, with_kernels, suffix, type_string, values):
+def test_values_and_summaries_equal_parquet(make_table, suffix, type_string, values):
     """At the root and inside a struct that may be null."""
     mask = pa.array([i == 1 for i in range(len(values))])
     rows = pa.table({"top": values, "st": pa.StructArray.from_arrays([values], ["in"], mask=mask)})
@@ -212,8 +204,9 @@ def test_delete_files_of_any_format_apply_to_data_files_of_any_format(make_table
     assert (answer.rows, answer.sketches["k"]) == (len(live), longs(*live))
 
 
+@pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_row_positions_continue_across_batches_and_blocks(make_table, monkeypatch, with_kernels, suffix):
+def test_row_positions_continue_across_batches_and_blocks(make_table, monkeypatch, suffix):
     """Batches end within a block, and blocks end within a batch."""
     monkeypatch.setattr(avro_columns, "MAX_BATCH_ROWS", 7)
     monkeypatch.setattr(avro_columns, "GROUP_BYTES", 100)
@@ -260,7 +253,8 @@ def avro_table(make_table, **options):
     return table, path
 
 
-def test_avro_file_cut_between_blocks_is_corrupt(make_table, with_kernels):
+@pytest.mark.usefixtures("both_ways")
+def test_avro_file_cut_between_blocks_is_corrupt(make_table):
     table, path = avro_table(make_table)
     whole = path.read_bytes()
     with path.open("rb") as file:
@@ -281,7 +275,8 @@ def test_avro_file_cut_anywhere_is_corrupt(make_table):
             table.read()
 
 
-def test_damaged_avro_file_raises_only_our_errors(make_table, with_kernels):
+@pytest.mark.usefixtures("both_ways")
+def test_damaged_avro_file_raises_only_our_errors(make_table):
     table, path = avro_table(make_table)
     whole = path.read_bytes()
     for at in range(0, len(whole), 3):
@@ -419,7 +414,8 @@ def test_unknown_codec_is_refused_by_name(make_table):
         table.read()
 
 
-def test_other_spellings_of_an_avro_schema_give_the_same_values(make_table, with_kernels):
+@pytest.mark.usefixtures("both_ways")
+def test_other_spellings_of_an_avro_schema_give_the_same_values(make_table):
     """Required fields, nulls last, milliseconds, decimals as bytes, and skipped arrays, maps and unions."""
     record = {
         "type": "record",

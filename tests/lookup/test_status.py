@@ -19,6 +19,7 @@ from puffin.lookup.status import status, table_status
 from stats_jobs import Options, analyze
 from stats_jobs.index import index
 from stats_jobs.options import IndexOptions
+from tests.delta_appends import append
 from tests.foretold import analyze_as_foretold, check_foretold
 
 FIELDS = [(1, "k", "long"), (2, "s", "string")]
@@ -28,11 +29,6 @@ def status_of(table: Any) -> TableStatus:
     return table_status(str(table), load_table(str(table)).open())
 
 
-def append(table: Path, first: int, count: int) -> None:
-    keys = list(range(first, first + count))
-    write_deltalake(str(table), pa.table({"k": keys, "s": [f"key {key}" for key in keys]}), mode="append")
-
-
 def sizes(table: Path) -> dict[str, int]:
     return {file.name: file.stat().st_size for file in table.glob("*.parquet")}
 
@@ -40,7 +36,7 @@ def sizes(table: Path) -> dict[str, int]:
 @pytest.fixture
 def analyzed(tmp_path: Path) -> Path:
     """A Delta table of a hundred rows with statistics."""
-    append(tmp_path / "t", 0, 100)
+    append(tmp_path / "t", 100)
     analyze(str(tmp_path / "t"))
     return tmp_path / "t"
 
@@ -95,8 +91,8 @@ def test_current_statistics_need_nothing(analyzed):
 
 
 def test_table_without_statistics_has_to_be_read_whole(tmp_path):
-    append(tmp_path / "t", 0, 100)
-    append(tmp_path / "t", 100, 10)
+    append(tmp_path / "t", 100)
+    append(tmp_path / "t", 10, 100)
     found = status_of(tmp_path / "t")
     assert (found.health, found.reason) == (0, "the table has no statistics")
     assert found.bytes_to_read == sum(sizes(tmp_path / "t").values())
@@ -106,8 +102,8 @@ def test_table_without_statistics_has_to_be_read_whole(tmp_path):
 
 def test_appended_files_are_what_changed_and_what_is_read(analyzed):
     before = sizes(analyzed)
-    append(analyzed, 100, 20)
-    append(analyzed, 120, 5)
+    append(analyzed, 20, 100)
+    append(analyzed, 5, 120)
     found = status_of(analyzed)
     assert (found.snapshot_id, found.statistics_snapshot_id, found.snapshots_behind) == (3, 0, 2)
     assert found.rows_changed_share == 0.2
@@ -116,7 +112,7 @@ def test_appended_files_are_what_changed_and_what_is_read(analyzed):
 
 
 def test_compaction_changes_no_rows(analyzed):
-    append(analyzed, 100, 20)
+    append(analyzed, 20, 100)
     analyze(str(analyzed))
     DeltaTable(str(analyzed)).optimize.compact()
     found = status_of(analyzed)
@@ -136,9 +132,9 @@ def test_rows_of_files_that_a_delta_log_removed_count(analyzed):
     DeltaTable(str(analyzed)).delete("k < 50")  # which writes the other half of the file again
     found = status_of(analyzed)
     assert found.rows_changed_share == 1.0
-    append(analyzed, 1000, 850)
+    append(analyzed, 850, 1000)
     assert status_of(analyzed).rows_changed_share == 1.0
-    append(analyzed, 2000, 9000)
+    append(analyzed, 9000, 2000)
     analyze(str(analyzed))
     DeltaTable(str(analyzed)).delete("k >= 100 and k < 200")  # a file of its own
     assert status_of(analyzed).rows_changed_share == pytest.approx(100 / 9900)
@@ -239,7 +235,7 @@ def test_new_column_lacks_statistics(analyzed):
 
 
 def test_older_columns_cost_points_though_others_are_current(analyzed):
-    append(analyzed, 100, 20)
+    append(analyzed, 20, 100)
     analyze(str(analyzed), Options(columns=("k",)))
     found = status_of(analyzed)
     assert (found.rows_changed_share, found.health) == (0.0, 90)
@@ -252,7 +248,7 @@ def test_index_lacks_new_files_until_it_is_caught_up(analyzed):
     found = status_of(analyzed)
     assert (found.indexed_columns, found.index_files_missing, found.health) == (("s",), 0, 100)
     for first in (100, 101, 102):
-        append(analyzed, first, 1)
+        append(analyzed, 1, first)
     analyze(str(analyzed), Options(index=False))
     found = status_of(analyzed)
     assert (found.index_files_missing, found.health) == (3, 85)
@@ -294,8 +290,8 @@ def test_status_opens_no_data_file(history, opened):
 
 
 def test_tables_below_roots_come_worst_first_and_broken_ones_too(analyzed, tmp_path, directory):
-    append(tmp_path / "db" / "bare", 0, 100)
-    append(tmp_path / "db" / "small", 0, 1)
+    append(tmp_path / "db" / "bare", 100)
+    append(tmp_path / "db" / "small", 1)
     broken = directory("db/broken")
     (broken.root / "metadata" / "v1.metadata.json").write_text("{\n")
     found = status(Place(roots=(str(tmp_path), f"{tmp_path}/db", str(tmp_path))))

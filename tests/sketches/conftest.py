@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from decimal import Context, Decimal
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-
-from puffin import kernels
 
 JAVA = Path(__file__).parents[2] / "fixtures" / "theta-java"
 GOLDEN_RATIO = 0x9E3779B97F4A7C15
@@ -64,13 +62,9 @@ VALUES: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True, params=[False, True], ids=["numpy", "compiled"])
-def hashed_by(request: pytest.FixtureRequest) -> Iterator[None]:
+@pytest.fixture(scope="module", autouse=True)
+def _with_and_without_kernels(both_ways: None) -> None:
     """Every test of this folder holds for both ways to a hash."""
-    assert kernels.load_kernels(), "the compiled kernels are tested too: install numba"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "_is_ready", request.param)
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -67,7 +67,7 @@ COLUMNS = {
 
 @pytest.mark.parametrize("parts", [1, 3])
 @pytest.mark.parametrize("column", COLUMNS)
-def test_rows_of_every_value_are_within_bounds(hashed_by, column, parts):
+def test_rows_of_every_value_are_within_bounds(column, parts):
     values = COLUMNS[column](np.random.default_rng(3))
     true = Counter(values.tolist())
     found, counts = counted(values, parts)
@@ -99,7 +99,7 @@ def assert_buckets_leave_room(found: Distribution, exact: Distribution, counts: 
     assert (rows <= left[bucket_of(hashes, len(left))])[unknown].all()
 
 
-def test_bounds_hold_however_rows_are_split_and_counted(hashed_by):
+def test_bounds_hold_however_rows_are_split_and_counted():
     """Pieces of columns of all kinds, in slices of any length, with many rows for some values."""
     source = np.random.default_rng()
     for _ in range(4):
@@ -130,7 +130,7 @@ def test_bounds_hold_however_rows_are_split_and_counted(hashed_by):
 
 
 @pytest.mark.parametrize("column", ["skewed", "one value comes late"])
-def test_values_with_the_most_rows_are_heavy(hashed_by, column):
+def test_values_with_the_most_rows_are_heavy(column):
     values = COLUMNS[column](np.random.default_rng(4))
     found, _ = counted(values)
     heavy = {value for value, is_heavy in zip(longs(found), found.is_heavy, strict=True) if is_heavy}
@@ -138,7 +138,7 @@ def test_values_with_the_most_rows_are_heavy(hashed_by, column):
 
 
 @pytest.mark.parametrize("parts", [1, 3])
-def test_whether_a_value_is_heavy_does_not_depend_on_its_hash(hashed_by, parts):
+def test_whether_a_value_is_heavy_does_not_depend_on_its_hash(parts):
     """Otherwise the sample of the others would have too few of those with many rows."""
     rng, of_sample, expected = np.random.default_rng(5), 0, 0.0
     for start in range(0, 4_000_000, 1_000_000):
@@ -149,7 +149,7 @@ def test_whether_a_value_is_heavy_does_not_depend_on_its_hash(hashed_by, parts):
     assert abs(of_sample - expected) < 4 * expected**0.5
 
 
-def test_numbers_of_rows_beyond_32_bits_are_within_bounds(hashed_by):
+def test_numbers_of_rows_beyond_32_bits_are_within_bounds():
     rng, builder = np.random.default_rng(8), DistributionBuilder(SAMPLE)
     true: Counter[int] = Counter()
     for _ in range(3):
@@ -216,7 +216,7 @@ def test_rows_of_a_value_that_is_in_the_sample_only_are_removed(busy_in_the_samp
     assert Distribution.from_bytes(found.to_bytes()) == found
 
 
-def test_no_value_has_more_rows_than_are_left(hashed_by):
+def test_no_value_has_more_rows_than_are_left():
     hashes = np.concatenate(list(hash_array(pa.array(range(10_000)), "long")))
     last = int(hashes.argmax())  # not in the sample, and of equal rows none is heavy
     values = np.repeat(np.arange(10_000), 2)
@@ -252,7 +252,7 @@ def test_rows_of_many_are_in_fewer_buckets_which_add_up_and_subtract():
     assert few.minus(many).buckets is None
 
 
-def test_few_values_are_exact_and_equal_whatever_the_order(hashed_by):
+def test_few_values_are_exact_and_equal_whatever_the_order():
     values = np.random.default_rng(7).integers(0, 3000, 40_000)
     one, counts = counted(values)
     other, _ = counted(values[::-1], parts=4)
@@ -270,7 +270,7 @@ def test_few_values_are_exact_and_equal_whatever_the_order(hashed_by):
         ("double", pa.array([0.0, -0.0, float("nan"), 1.5])),
     ],
 )
-def test_values_of_each_kind_of_bytes_are_kept(hashed_by, type_, array):
+def test_values_of_each_kind_of_bytes_are_kept(type_, array):
     if type_.startswith("decimal"):
         array = array.cast(pa.decimal128(38, 2))
     builder = DistributionBuilder(SAMPLE)

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-
-from puffin import kernels
 
 TYPES = (
     *("boolean", "int", "long", "float", "double", "date", "time", "string", "uuid", "binary"),
     *("timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns", "fixed[5]", "fixed[16]", "fixed[20]"),
     *("decimal(9, 2)", "decimal(18, 4)", "decimal(38, 10)"),
 )
-
-
-@pytest.fixture(scope="module", params=[False, True], ids=["numpy", "compiled"])
-def both_ways(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Runs a test without the compiled kernels, and with them."""
-    assert kernels.load_kernels(), "the compiled kernels are tested too: install numba"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "_is_ready", request.param)
-        yield
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

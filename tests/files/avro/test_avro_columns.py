@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from puffin import kernels
 from puffin.files.avro import columns
 from puffin.files.avro.avro_schema import parse_schema
 from puffin.files.avro.column_program import compile_schema
 from puffin.files.avro.columns import read_columns
 from puffin.files.avro.container import Block, Container
+from tests.compiled_kernels import using_kernels
+
+pytestmark = pytest.mark.usefixtures("compiled")
 
 INNER = {
     "type": "record",
@@ -60,8 +62,7 @@ def written(records, **options):
 
 def read(data, wanted, most, *, with_kernels):
     """Return the batches, or the error."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "_is_ready", with_kernels)
+    with using_kernels(with_kernels):
         container = Container(io.BytesIO(data), len(data))
         program = compile_schema(parse_schema(container.schema), wanted)
         try:
@@ -74,11 +75,6 @@ def values(batches):
     """Return values as text so that any NaN equals another; strings may be None."""
     strings = [batch.column("s").cast(pa.large_binary()).to_pylist() for batch in batches]
     return repr([strings, *(batch.drop_columns("s").to_pydict() for batch in batches)])
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _kernels():
-    assert kernels.load_kernels()
 
 
 @settings(max_examples=40, deadline=None)
@@ -191,8 +187,7 @@ def test_reader_rejects_ints_beyond_32_bits():
 
 @pytest.mark.parametrize("block", [b"\xff" * 9 + b"\x02", b"\xff" * 10 + b"\x01"], ids=["65 bits", "71 bits"])
 @pytest.mark.parametrize("with_kernels", [False, True])
-def test_reader_rejects_integers_beyond_64_bits(monkeypatch, block, with_kernels):
-    monkeypatch.setattr(kernels, "_is_ready", with_kernels)
+def test_reader_rejects_integers_beyond_64_bits(block, with_kernels):
     schema = parse_schema({"type": "record", "name": "r", "fields": [{"name": "n", "type": "long"}]})
-    with pytest.raises(ValueError, match="an integer of more than 64 bits"):
+    with using_kernels(with_kernels), pytest.raises(ValueError, match="an integer of more than 64 bits"):
         list(read_columns([Block(1, block)], compile_schema(schema, {"n": {}}), 1))

@@ -11,12 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from puffin import kernels
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.files.avro import container
 from puffin.files.avro import records as avro_records
 from puffin.files.avro.records import read_records
 from puffin.files.avro.texts import SoughtTexts
+from tests.compiled_kernels import using_kernels
+
+pytestmark = pytest.mark.usefixtures("compiled")
 
 SYNC = b"0123456789abcdef"
 PAIR = {
@@ -40,11 +42,6 @@ SCHEMA = {
     ],
 }
 EVERYTHING = {0: None, 1: None, 2: None, 3: None, 4: None, 7: None, 8: None, 9: None}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _kernels():
-    assert kernels.load_kernels()
 
 
 def long(value):
@@ -137,8 +134,7 @@ def test_unwanted_fields_are_skipped_alike_with_and_without_kernels(blocks, fiel
     found = []
     for data in (avro_file(*blocks, schema=OUTER), avro_file(*blocks, [ONE[:cut]], schema=OUTER)):
         for is_ready, wanted in itertools.product((False, True), (EVERYTHING, dict.fromkeys(fields))):
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(kernels, "_is_ready", is_ready)
+            with using_kernels(is_ready), pytest.MonkeyPatch.context() as patch:
                 patch.setattr(avro_records, "_SMALLEST_BLOCK", 0)
                 read = read_records(data, {20: wanted}, "x")
                 try:

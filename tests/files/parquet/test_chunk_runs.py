@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from puffin import kernels
 from puffin.files.parquet import chunk_runs, page_batches, parquet_file
 from puffin.files.parquet.chunk_plan import ChunkPlanner
 from puffin.files.parquet.chunk_runs import PlannedChunk, runs
@@ -17,13 +16,9 @@ from puffin.values.chunk_summary import ChunkSummary
 from puffin.values.column_chunk import ChunkStatistics
 from tests.page_counts import page_counts, written
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 FIELDS = [(1, "n", "long"), (2, "s", "string"), (3, "d", "decimal(12, 2)"), (4, "x", "double"), (5, "b", "boolean")]
-
-
-@pytest.fixture(autouse=True)
-def _compiled(monkeypatch):
-    assert kernels.load_kernels(), "the compiled kernels are tested too: install numba"
-    monkeypatch.setattr(kernels, "_is_ready", True)
 
 
 def drawn_rows(source, count):

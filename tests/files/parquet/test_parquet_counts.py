@@ -20,16 +20,12 @@ from puffin.files.parquet import page_batches
 from puffin.files.parquet.parquet_footer import read_footer
 from tests.page_counts import counted, page_counts, written
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "parquet-writers"
 CODECS = ("none", "snappy", "gzip", "brotli", "zstd", "lz4")
 SMALL_PAGES = {"data_page_size": 64, "write_batch_size": 50, "row_group_size": 700}
 NUMBERS = np.random.default_rng(0)
-
-
-@pytest.fixture(autouse=True)
-def _compiled(monkeypatch):
-    assert kernels.load_kernels(), "the compiled kernels are tested too: install numba"
-    monkeypatch.setattr(kernels, "_is_ready", True)
 
 
 def storage_of(arrow_type):

@@ -21,15 +21,11 @@ from puffin.files.parquet.long_strings import has_long_strings, read_long_string
 from puffin.files.parquet.parquet_footer import read_footer
 from puffin.sketches.theta_sketch import ThetaSketch, ThetaSketchBuilder
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 CODECS = ("none", "snappy", "gzip", "brotli", "zstd", "lz4")
 RANDOM = np.random.default_rng(0)
 LETTERS = RANDOM.integers(97, 123, 400_000, np.uint8).tobytes().decode()
-
-
-@pytest.fixture(autouse=True, params=[False, True], ids=["numpy", "compiled"])
-def _both_ways(request, monkeypatch):
-    assert kernels.load_kernels(), "the compiled kernels are tested too: install numba"
-    monkeypatch.setattr(kernels, "_is_ready", request.param)
 
 
 @pytest.fixture

@@ -10,12 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 
-from puffin import kernels
 from puffin.errors import CorruptDataFileError
 from puffin.files.parquet import delta_pages, page_batches, page_codecs, plain_pages
 from puffin.files.parquet.page_values import read_page_values
 from puffin.files.parquet.parquet_footer import INT64, PLAIN, read_footer
 from tests.page_counts import counted, page_counts, written
+
+pytestmark = pytest.mark.usefixtures("compiled")
 
 AS_INTEGER = {"store_decimal_as_integer": True}
 
@@ -70,12 +71,6 @@ LAYOUTS = {
     "dictionary": {},
     "both": {"dictionary_pagesize_limit": 40},
 }
-
-
-@pytest.fixture(autouse=True)
-def _compiled(monkeypatch):
-    assert kernels.load_kernels(), "the compiled kernels are tested too: install numba"
-    monkeypatch.setattr(kernels, "_is_ready", True)
 
 
 def first_chunk(file):

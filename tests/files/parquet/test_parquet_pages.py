@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 
-from puffin import kernels
 from puffin.files.parquet import thrift
 from puffin.files.parquet.hybrid import HybridCounts
 from puffin.files.parquet.page_codecs import (
@@ -28,23 +27,10 @@ from puffin.files.parquet.page_header import parse_page_header
 from puffin.files.parquet.pages import ChunkPages, has_readable_pages
 from puffin.files.parquet.parquet_footer import DATA_PAGE, DATA_PAGE_V2, PLAIN, RLE, read_footer
 from puffin.files.varints import varint
+from tests.compiled_kernels import using_kernels
 
 NAMES = {UNCOMPRESSED: None, SNAPPY: "snappy", GZIP: "gzip", BROTLI: "brotli", LZ4_RAW: "lz4_raw"}
 TEXT = b"".join(b"%d, " % (i * i % 1009) for i in range(60_000))
-
-
-@contextlib.contextmanager
-def counting_by(compiled):
-    assert kernels.load_kernels(), "the compiled kernels are tested too: install numba"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "_is_ready", compiled)
-        yield
-
-
-@pytest.fixture(params=[False, True], ids=["numpy", "compiled"])
-def both_ways(request):
-    with counting_by(request.param):
-        yield
 
 
 # --- runs ---------------------------------------------------------------------------------------------------------
@@ -160,7 +146,7 @@ def test_runs_that_contradict_the_page_are_refused(data, width):
 def test_both_implementations_agree_on_any_bytes(data, num_values, width, limit):
     outcomes = []
     for compiled in (False, True):
-        with counting_by(compiled):
+        with using_kernels(compiled):
             outcomes.append(counted(data, num_values, width, limit))
     assert outcomes[0] == outcomes[1]
 
@@ -254,7 +240,7 @@ def test_snappy_is_streamed_without_decompressing_the_page(monkeypatch):
     sizes = []
     real = pa.decompress
     monkeypatch.setattr(pa, "decompress", lambda data, size, *a, **kw: sizes.append(size) or real(data, size, *a, **kw))
-    with counting_by(compiled=True):
+    with using_kernels(True):
         assert streamed(SNAPPY, compressed(SNAPPY, content), len(content)) == content
     assert sum(sizes) == len(content)
     assert max(sizes) <= 200_000
@@ -284,7 +270,7 @@ def test_changed_snappy_is_broken_or_equals_a_whole_decompression(data):
     for at in data.draw(st.lists(st.integers(0, len(changed) - 1), min_size=1, max_size=3)):
         changed[at] = data.draw(st.integers(0, 255))
     outcomes = []
-    with counting_by(compiled=True):
+    with using_kernels(True):
         for read in (decompress, streamed):
             try:
                 outcomes.append(read(SNAPPY, bytes(changed), len(content)))

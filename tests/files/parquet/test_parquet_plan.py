@@ -22,6 +22,8 @@ from puffin.sketches.theta_sketch import ThetaSketch, ThetaSketchBuilder
 from puffin.values.column_chunk import Values
 from tests.counting import count_rows
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "parquet-writers"
 ROWS = 900
 USED = pa.array([0, 2] * (ROWS // 2), pa.int32())
@@ -40,11 +42,6 @@ TYPES = {
     pa.date32(): "date",
     **{pa.decimal128(precision, 2): f"decimal({precision}, 2)" for precision in (9, 18, 30)},
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled():
-    assert kernels.load_kernels()
 
 
 def written(table, **options):

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from puffin import kernels
 from puffin.delta.schema import TableSchema
 from puffin.tables.scan_task import (
     DATA,
@@ -32,13 +31,6 @@ def read_files(read_batch: Callable[[ScanBatch], Any]) -> Callable[..., Any]:
         return read_batch(sent(batch))
 
     return read
-
-
-@pytest.fixture(params=[False, True], ids=["numpy", "kernels"])
-def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs a test with and without the compiled kernels."""
-    assert kernels.load_kernels(), "the compiled kernels are tested too: install numba"
-    monkeypatch.setattr(kernels, "_is_ready", request.param)
 
 
 def _data_file(path: Path) -> ContentFile:

@@ -84,7 +84,7 @@ def write(path, values, **options):
     return path
 
 
-@pytest.mark.usefixtures("either_way")
+@pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize("options", FILES.values(), ids=FILES.keys())
 @pytest.mark.parametrize(("type_name", "stored", "values"), WIDENED.values(), ids=WIDENED.keys())
 def test_older_file_hashes_as_the_wider_type(tmp_path, read_files, type_name, stored, values, options):
@@ -158,7 +158,7 @@ PHYSICAL = {
 }
 
 
-@pytest.mark.usefixtures("either_way")
+@pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize("use_dictionary", [True, False])
 @pytest.mark.parametrize("name", STORED)
 def test_every_storage_of_a_type_hashes_the_same(tmp_path, read_files, name, use_dictionary):
@@ -171,7 +171,7 @@ def test_every_storage_of_a_type_hashes_the_same(tmp_path, read_files, name, use
     assert read_files(schema, path).sketches == {"c": expected}
 
 
-@pytest.mark.usefixtures("either_way")
+@pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize("use_dictionary", [True, False])
 def test_decimal_in_bytes_of_any_length_hashes_the_same(tmp_path, read_files, use_dictionary):
     """Parquet allows BINARY for decimals; pyarrow writes none, so its footer is told that these bytes are decimals."""
