@@ -262,6 +262,13 @@ def test_files_have_one_idea_each() -> None:
     assert lengths[len(lengths) // 2] < 150
 
 
+def test_folders_of_tests_are_those_of_the_code() -> None:
+    """Beside them are those that ARCHITECTURE.md names."""
+    tests = ROOT / "tests"
+    folders = {path.relative_to(tests).parts[0] for path in tests.rglob("*/*.py")}
+    assert folders - ROOMS.keys() == {"benchmarks", "docs", "engines", "fuzz", "interop", "smoke"}
+
+
 def parameters(path: Path) -> Iterator[tuple[str, int]]:
     """Each function of a file with the number of its parameters, ``self`` and ``cls`` aside."""
     for node in ast.walk(ast.parse(path.read_text())):

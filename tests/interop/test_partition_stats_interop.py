@@ -30,7 +30,7 @@ from puffin.iceberg.scan.manifests import live_files_of
 from puffin.load import load_table
 from puffin.values.partition_tuples import PartitionKey, partition_key
 from puffin.values.transforms import partition_value, result_type, to_partition_value
-from tests.tables.iceberg.partition_files import partition_statistics_entry, read_partition_statistics
+from tests.iceberg.partition_files import partition_statistics_entry, read_partition_statistics
 
 COUNTS = (
     *("specId", "dataRecordCount", "dataFileCount", "totalDataFileSizeInBytes", "positionDeleteRecordCount"),

@@ -21,8 +21,8 @@ from stats_jobs.plan import plan_batches
 from stats_jobs.scan import PackedFiles, Scan
 from stats_jobs.session import Turn
 from stats_jobs.shipment import Shipment
+from tests.delta.test_delta_checkpoints import write_rows
 from tests.stats_jobs.test_packed import Elsewhere
-from tests.tables.delta.test_delta_checkpoints import write_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

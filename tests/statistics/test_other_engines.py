@@ -17,7 +17,7 @@ from puffin.statistics.blob_properties import SketchProperties
 from puffin.statistics.kinds import THETA, to_properties
 from stats_jobs import Options
 from stats_jobs.decide import is_stale
-from tests.beside.made_rows import numbers
+from tests.statistics.made_rows import numbers
 
 TRINO, SPARK = "Trino version 476", "Iceberg Apache Iceberg 1.12.0 (commit 0a1b2c) Spark 4.1.0"
 PRESTO_MISHASHES = ("i", "r", "ds", "dl", "dt", "ts")

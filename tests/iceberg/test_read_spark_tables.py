@@ -19,7 +19,7 @@ from stats_jobs.plan import split_task
 from tests.bound import bound
 from tests.sent import sent
 
-GOLDEN = Path(__file__).parents[3] / "fixtures" / "tables-spark-3.5-iceberg-1.10" / "iceberg-spark-expected.json"
+GOLDEN = Path(__file__).parents[2] / "fixtures" / "tables-spark-3.5-iceberg-1.10" / "iceberg-spark-expected.json"
 
 
 class SparkTable:

@@ -33,7 +33,7 @@ from puffin.iceberg.commit.patch import (
 )
 from puffin.storage import store_for
 from tests.bound import bound
-from tests.tables.iceberg.partition_files import partition_statistics_entry, read_partition_statistics
+from tests.iceberg.partition_files import partition_statistics_entry, read_partition_statistics
 
 FIELDS = [(1, "id", "long"), (2, "cat", "string"), (3, "ts", "timestamp"), (4, "share", "double")]
 DELETED = 2

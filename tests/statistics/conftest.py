@@ -38,8 +38,8 @@ from puffin.storage import LocalStore
 from puffin.tables.base import BlobEntry, StatisticsEntry
 from puffin.tables.state import TableState
 from stats_jobs import Options, analyze
-from tests.beside.made_rows import numbers
 from tests.foretold import analyze_as_foretold
+from tests.statistics.made_rows import numbers
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 TRINO, PRESTO = "Trino version 476", "presto-0.287-b8952fa"

@@ -18,7 +18,7 @@ from puffin.statistics import assemble
 from puffin.statistics.draft import surplus_entries
 from puffin.storage import LocalStore
 from puffin.tables.statistics_json import entry_to_json
-from tests.beside.made_rows import mixed
+from tests.statistics.made_rows import mixed
 
 OF_METADATA = {"ndv", "sidecar"}
 

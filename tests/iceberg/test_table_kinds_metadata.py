@@ -23,7 +23,7 @@ from puffin.load import load_table
 from puffin.tables.base import SnapshotSelector
 from stats_jobs import Options, analyze
 
-OLD_TABLE = Path(__file__).parents[3] / "fixtures" / "tables-iceberg-0.9" / "t_unlisted.tar.gz"
+OLD_TABLE = Path(__file__).parents[2] / "fixtures" / "tables-iceberg-0.9" / "t_unlisted.tar.gz"
 CHANGED = {"statistics", "partition-statistics", "metadata-log", "last-updated-ms"}
 
 

@@ -29,7 +29,7 @@ from puffin.lookup.planner import answer_from
 from puffin.storage import store_for
 from puffin.tables.base import BlobEntry, PartitionStatisticsEntry, SnapshotSelector, StatisticsEntry
 from puffin.tables.commit import RetryPolicy
-from tests.tables.iceberg.partition_files import partition_statistics_entry
+from tests.iceberg.partition_files import partition_statistics_entry
 
 BLOB = {
     "type": "apache-datasketches-theta-v1",

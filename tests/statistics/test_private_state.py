@@ -15,7 +15,7 @@ from puffin.format import DISTRIBUTION_V1, ROW_COUNTS_V1
 from puffin.statistics.private_state.upkeep import remove_lost_state
 from stats_jobs import Options
 from stats_jobs.decide import is_stale
-from tests.beside.made_rows import numbers
+from tests.statistics.made_rows import numbers
 
 LONG_AGO = 30 * 24 * 3600
 

@@ -11,7 +11,7 @@ from puffin.format import DISTRIBUTION_V1, ROW_COUNTS_V1, PuffinReader
 from puffin.statistics import deltas
 from puffin.statistics.private_state.reading import read_private_state
 from puffin.statistics.stored_blobs import StoredBlobs
-from tests.beside.made_rows import mixed
+from tests.statistics.made_rows import mixed
 
 TYPES = ROW_COUNTS_V1, DISTRIBUTION_V1
 
