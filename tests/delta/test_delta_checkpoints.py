@@ -422,15 +422,16 @@ DAMAGES = [cut, empty, scramble, not_parquet]
 @pytest.mark.parametrize("write", [classic, multi_part, v2_parquet, v2_json, v2_classic])
 def test_corrupt_file_is_named(log: Path, write: Callable, damage: Callable) -> None:
     """All log entries before the checkpoint are gone."""
-    for damaged in write(log, 3, [add(name) for name in "abcd"]):
-        if damaged.suffix == ".parquet":
-            sound = damaged.read_bytes()
-            damage(damaged)
-            with pytest.raises(CorruptMetadataError) as caught:
-                segment(log).files()
-            assert str(damaged) in str(caught.value)
-            assert "\n" not in str(caught.value)
-            damaged.write_bytes(sound)
+    files = [path for path in write(log, 3, [add(name) for name in "abcd"]) if path.suffix == ".parquet"]
+    assert files
+    for damaged in files:
+        sound = damaged.read_bytes()
+        damage(damaged)
+        with pytest.raises(CorruptMetadataError) as caught:
+            segment(log).files()
+        assert str(damaged) in str(caught.value)
+        assert "\n" not in str(caught.value)
+        damaged.write_bytes(sound)
     assert paths(log) == ["a", "b", "c", "d"]
 
 

@@ -84,7 +84,9 @@ def headings_of(page: Path) -> set[str]:
 def test_every_page_is_linked() -> None:
     """From the README, or from the index of decisions."""
     index = README + (ROOT / "docs" / "decisions" / "README.md").read_text()
-    for page in (ROOT / "docs").rglob("*.md"):
+    pages = list((ROOT / "docs").rglob("*.md"))
+    assert pages
+    for page in pages:
         assert page.name in index, page
 
 

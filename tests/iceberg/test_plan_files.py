@@ -168,7 +168,9 @@ def test_encrypted_tables_are_refused_by_name(make_table):
 
 
 def metadata_files(table):
-    return sorted(table.root.glob("*.avro"))
+    files = sorted(table.root.glob("*.avro"))
+    assert files
+    return files
 
 
 def test_missing_manifest_or_list_is_named(table):

@@ -70,8 +70,10 @@ def test_each_part_has_its_own_delete_files(tmp_path: Path, face_of: Callable[..
     table.snapshot(*map(table.data, files), *vectors)
     publish(table)
     face = face_of(tmp_path)
-    for plan_task in face.plan("db", "t").json()["plan-tasks"]:
-        part = face.tasks("db", "t", plan_task=plan_task).json()
+    plan_tasks = face.plan("db", "t").json()["plan-tasks"]
+    parts = [face.tasks("db", "t", plan_task=plan_task).json() for plan_task in plan_tasks]
+    assert sum(len(part["file-scan-tasks"]) for part in parts) == len(NAMES)
+    for part in parts:
         assert len(part["delete-files"]) == len(part["file-scan-tasks"])
         for task in part["file-scan-tasks"]:
             (reference,) = task["delete-file-references"]

@@ -92,7 +92,9 @@ def test_joint_sketches_of_a_random_history_equal_those_of_a_full_run(table):
         assert len(incremental) == 3
         assert not {"full"} & {column.basis for column in report.columns}
         analyze(table.table, Options(lg_k=9, mode="full"))
-        for names, found in joint(table).items():
+        full = joint(table)
+        assert full.keys() == incremental.keys()
+        for names, found in full.items():
             assert found.known.freshness.snapshots_behind == 0
             assert found.counts == incremental[names].counts
             assert spread(found) == spread(incremental[names])
@@ -118,6 +120,7 @@ def test_set_that_is_asked_for_beside_one_that_changed_has_all_rows(table):
     analyze(table.table, Options(joint=("id+city",)))
     table.append(rows(random.Random(1), 50))
     analyze(table.table, Options(joint=("id+city", "id+country")))
+    assert len(joint(table)) == 2
     for names, found in joint(table).items():
         assert sorted(found.counts.rows.tolist()) == sorted(tuples(table, *names).values())
 
