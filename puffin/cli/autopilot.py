@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from puffin.cli.diagnostics import diagnostics_of, fail_if_any
 from puffin.cli.logs import errors_shown
-from puffin.cli.options import as_json, diagnostics, log_format, of_remote, print_failure
+from puffin.cli.options import as_json, diagnostics, log_format, of_remote
 from puffin.cli.render import aligned, human_bytes, print_json, print_lines, with_catalog
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def command(
     from puffin.autopilot.pilot import Autopilot
     from puffin.policy.document import read_policy
 
-    settings = ctx.find_root().obj
+    stderr = diagnostics_of(ctx)
     policy = read_policy(file)
     if remote is not None:
         policy = policy.over_connect(remote)
@@ -74,8 +75,7 @@ def command(
         if not json_output:
             print_lines([_line(event)])
 
-    verbose = settings.get("log-format") != "json" and bool(settings.get("verbose"))
-    pilot = Autopilot(policy, listen, verbose=verbose, writes=not dry_run, stopped=stopped)
+    pilot = Autopilot(policy, listen, verbose=stderr.spark_may_print, writes=not dry_run, stopped=stopped)
     signals.then = stopped.set
     if metrics_port is not None:
         from puffin.autopilot.endpoint import Endpoint
@@ -86,13 +86,13 @@ def command(
         verdicts = pilot.look()
         _print_plan(pilot, verdicts, as_json=json_output)
     else:
-        is_one_line = once and settings.get("log-format") != "json"  # what is broken stands in it
-        with contextlib.nullcontext() if is_one_line else errors_shown("puffin.autopilot", settings):
+        is_one_line = once and not stderr.is_json  # what is broken stands in it
+        with contextlib.nullcontext() if is_one_line else errors_shown("puffin.autopilot", stderr):
             verdicts = until_stopped(pilot, lambda: pilot.run(once=once))
     if json_output and not dry_run:
         print_json({**_document(pilot, verdicts), "runs": [event.to_json() for event in events]})
     if once or dry_run:
-        _end(ctx, verdicts, events, settings)
+        _end(ctx, verdicts, events)
 
 
 class _Signals:
@@ -176,16 +176,13 @@ class _Outcome:
         self.error: BaseException | None = None
 
 
-def _end(ctx: click.Context, verdicts: Sequence[Verdict], events: Sequence[Event], settings: Any) -> None:
+def _end(ctx: click.Context, verdicts: Sequence[Verdict], events: Sequence[Event]) -> None:
     """Fail if a table could not be read, or its run failed."""
     broken = {each.seen.key: each for each in verdicts if each.state == "broken"}
     failed = len(broken) + sum(event.outcome == "failed" for event in events)
-    if failed:
-        # A dry run shows reasons on stdout, and JSON has a line for each.
-        is_bare = ctx.params["dry_run"] or settings.get("log-format") == "json" or not broken
-        why = "" if is_bare else _why([*broken.values()])
-        print_failure(f"{failed} of {len(verdicts)} tables failed{why}", settings)
-        ctx.exit(1)
+    # A dry run shows reasons on stdout, and JSON has a line for each.
+    is_bare = ctx.params["dry_run"] or diagnostics_of(ctx).is_json or not broken
+    fail_if_any(ctx, failed, len(verdicts), "" if is_bare else _why([*broken.values()]))
 
 
 def _why(broken: Sequence[Verdict]) -> str:

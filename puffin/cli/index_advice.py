@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from puffin.cli.logs import JSON
+from puffin.cli.diagnostics import diagnostics_of, fail_if_any
 from puffin.cli.many_tables import TableOptions
-from puffin.cli.options import print_failure
 from puffin.cli.render import aligned, human_bytes, print_json, print_lines, print_result
 from puffin.errors import PuffinError, line_about
 
@@ -23,9 +22,9 @@ def print_advice(ctx: click.Context, chosen: TableOptions, columns: Sequence[str
     if chosen.spark_tables or chosen.only_stale or chosen.summary:
         raise click.UsageError("--advise takes neither --spark-table nor --only-stale nor --summary")
     names = chosen.names()
-    settings = ctx.find_root().obj
+    diagnostics = diagnostics_of(ctx)
     if chosen.is_one:
-        settings["table"] = names[0]
+        diagnostics.table = names[0]
         advice = _advice(names[0], chosen, columns, fpp)
         print_result(advice, _lines(advice), as_json=chosen.json_output)
         return
@@ -38,16 +37,14 @@ def print_advice(ctx: click.Context, chosen: TableOptions, columns: Sequence[str
         except PuffinError as exc:
             failed += 1
             document, lines = {"table": name, "error": str(exc)}, [line_about(name, exc)]
-            if settings.get("log-format") == JSON:
-                print_failure(str(exc), {**settings, "table": name}, exc)
+            if diagnostics.is_json:
+                diagnostics.print_failure(str(exc), exc, table=name)
         documents.append(document)
         if not chosen.json_output:
             print_lines(lines)
     if chosen.json_output:
         print_json({"tables": documents})
-    if failed:
-        print_failure(f"{failed} of {len(names)} tables failed", settings)
-        ctx.exit(1)
+    fail_if_any(ctx, failed, len(names))
 
 
 def _advice(name: str, chosen: TableOptions, columns: Sequence[str] | None, fpp: float | None) -> IndexAdvice:

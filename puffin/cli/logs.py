@@ -14,11 +14,12 @@ import logging
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING
 
-JSON = "json"
+if TYPE_CHECKING:
+    from puffin.cli.diagnostics import Diagnostics
 
 _table: ContextVar[str | None] = ContextVar("table", default=None)
 
@@ -33,28 +34,28 @@ def about(table: str) -> Iterator[None]:
         _table.reset(token)
 
 
-def log_to_stderr(log_format: str) -> None:
+def log_to_stderr(*, as_json: bool) -> None:
     """Send all log records to stderr, in text or JSON."""
     handler = logging.StreamHandler(sys.stderr)
     text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
-    handler.setFormatter(JsonFormatter() if log_format == JSON else text)
+    handler.setFormatter(JsonFormatter() if as_json else text)
     logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)
 
 
 @contextlib.contextmanager
-def errors_shown(logger: str, settings: Mapping[str, Any]) -> Iterator[None]:
+def errors_shown(logger: str, diagnostics: Diagnostics) -> Iterator[None]:
     """
-    Show errors that one of our loggers logs in the block on stderr, in the format of ``settings``.
+    Show errors that one of our loggers logs in the block on stderr, in the format of ``--log-format``.
 
     For commands that go on after an error. ``--verbose`` shows them anyway; of errors that stdout tells people already,
     text has none.
     """
-    if settings.get("verbose"):
+    if diagnostics.verbose:
         yield
         return
     handler = logging.StreamHandler(sys.stderr)
     handler.setLevel(logging.ERROR)
-    if settings.get("log-format") == JSON:
+    if diagnostics.is_json:
         handler.setFormatter(JsonFormatter())
     else:
         handler.setFormatter(_LineFormatter())

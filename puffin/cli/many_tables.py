@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import click
 
-from puffin.cli.logs import JSON, about
+from puffin.cli.diagnostics import Diagnostics, diagnostics_of, fail_if_any
+from puffin.cli.logs import about
 from puffin.cli.options import (
     as_json,
     by_name,
@@ -30,7 +31,6 @@ from puffin.cli.options import (
     of_catalog,
     of_home,
     of_remote,
-    print_failure,
 )
 from puffin.cli.render import JsonList, print_lines, print_result
 from puffin.cli.screen import screen
@@ -217,41 +217,33 @@ def run_job(ctx: click.Context, chosen: TableOptions, job: Job[_Report]) -> None
     from stats_jobs import SparkStarter
 
     names = chosen.names()
-    run = _Run(chosen, job, RunSummary(chosen.summary), ctx.find_root().obj)
-    verbose = run.has_text and bool(run.settings.get("verbose"))
-    failed = 0
+    run = _Run(chosen, job, RunSummary(chosen.summary), diagnostics_of(ctx))
+    verbose, failed = run.diagnostics.spark_may_print, 0
     with SparkStarter(master=chosen.master, remote=chosen.remote, conf=chosen.conf, verbose=verbose) as spark:
         wanted: list[str | Table] = [*names, *chosen.of_spark(spark)]
         if chosen.is_one:
             run.on_one(wanted[0], spark)
         else:
             failed = run.on_many(wanted, spark)
-    if failed:
-        print_failure(f"{failed} of {len(wanted)} tables failed", run.settings)
-        ctx.exit(1)
+    fail_if_any(ctx, failed, len(wanted))
     run.summary.check()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Run(Generic[_Report]):
-    """A job on the chosen tables, the summary of what it did, and the ``settings`` of the program."""
+    """A job on the chosen tables, the summary of what it did, and how to tell of failures."""
 
     chosen: TableOptions
     job: Job[_Report]
     summary: RunSummary
-    settings: dict[str, Any]
-
-    @property
-    def has_text(self) -> bool:
-        """Whether stderr is for people. For programs there are no bars, and Spark does not print."""
-        return bool(self.settings.get("log-format") != JSON)
+    diagnostics: Diagnostics
 
     def on_one(self, table: str | Table, spark: SparkStarter) -> None:
         """Run the job on the only table, and print its report."""
         (name,) = (*self.chosen.tables, *self.chosen.spark_tables)
-        self.settings["table"] = name
+        self.diagnostics.table = name
         try:
-            with screen(bars=self.has_text) as shown, shown.watch(name) as progress:
+            with screen(bars=not self.diagnostics.is_json) as shown, shown.watch(name) as progress:
                 report = self.job.run(table, self.job.options, spark, progress, **self.chosen.catalog_arguments)
         except BaseException as exc:
             self._record(name, exc)
@@ -265,7 +257,7 @@ class _Run(Generic[_Report]):
         documents = JsonList("tables") if self.chosen.json_output else None
         endings: Counter[str] = Counter()
         with contextlib.ExitStack() as cleanup:
-            shown = cleanup.enter_context(screen(bars=self.has_text))
+            shown = cleanup.enter_context(screen(bars=not self.diagnostics.is_json))
             how = {"only_stale": self.chosen.only_stale, "watch": shown.watch, **self.chosen.catalog_arguments}
             outcomes = self.job.run_many(tables, self.job.options, spark, **how)
             for name, answer in cleanup.enter_context(contextlib.closing(outcomes)):
@@ -302,12 +294,11 @@ class _Run(Generic[_Report]):
 
     def _tell_stderr(self, name: str, exc: PuffinError) -> None:
         """Tell of one table of several that failed. A person reads of it on stdout, a program in a line of stderr."""
-        debug = bool(self.settings.get("debug"))
-        if self.has_text:
-            if debug:
+        if not self.diagnostics.is_json:
+            if self.diagnostics.debug:
                 traceback.print_exception(exc)
-        elif debug or not self.settings.get("verbose"):  # the log has the line, but for the traceback
-            print_failure(str(exc), {**self.settings, "table": name}, exc)
+        elif self.diagnostics.debug or not self.diagnostics.verbose:  # the log has the line, but for the traceback
+            self.diagnostics.print_failure(str(exc), exc, table=name)
 
 
 def _counted(endings: Mapping[str, int], *, asked: int, seconds: float) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import datetime
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import click
+
+from puffin.cli.diagnostics import diagnostics_of
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"([0-9]{1,10})([smhd])")
@@ -69,21 +71,6 @@ def silence_logs() -> None:
     import logging
 
     logging.getLogger().addHandler(logging.NullHandler())
-
-
-def print_failure(message: str, settings: Mapping[str, Any], exc: BaseException | None = None) -> None:
-    """Print a failure on stderr, as one line in the chosen format, after a traceback for ``--debug``."""
-    message, debug = " ".join(message.split()), bool(settings.get("debug"))
-    if settings.get("log-format") == "json":
-        from puffin.cli.logs import failure
-
-        click.echo(failure(message, exc, table=settings.get("table"), debug=debug), err=True)
-        return
-    if debug and exc is not None:
-        import traceback
-
-        traceback.print_exception(exc)
-    click.echo(f"puffin: {message}", err=True)
 
 
 def column_names(_: click.Context, parameter: click.Parameter, values: Iterable[str]) -> tuple[str, ...] | None:
@@ -150,14 +137,13 @@ def _set_verbose(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value:
         from puffin.cli.logs import log_to_stderr
 
-        settings = ctx.find_root().obj
-        settings["verbose"] = True
-        log_to_stderr(settings.get("log-format", "text"))
+        diagnostics_of(ctx).verbose = True
+        log_to_stderr(as_json=diagnostics_of(ctx).is_json)
 
 
 def _keep(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
-    """Keep the value of a diagnostics option for `print_failure`."""
-    ctx.find_root().obj[parameter.opts[0].removeprefix("--")] = value
+    """Keep the value of an option in the field of its name."""
+    setattr(diagnostics_of(ctx), str(parameter.name), value)
 
 
 as_json = click.option("--json", "json_output", is_flag=True, help="One JSON document on stdout.")

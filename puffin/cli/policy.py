@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from puffin.cli.options import as_json, diagnostics, print_failure
+from puffin.cli.diagnostics import fail_if_any
+from puffin.cli.options import as_json, diagnostics
 from puffin.cli.render import aligned, human_bytes, print_json, print_lines, with_catalog
 from puffin.errors import PolicyError
 
@@ -49,9 +50,7 @@ def command(ctx: click.Context, *, file: str, file_only: bool, json_output: bool
     else:
         print_lines(_lines(policy, tables, file_only=file_only))
     failed = sum(table.status.error is not None for table in tables)
-    if failed:
-        print_failure(f"{failed} of {len(tables)} tables failed", ctx.find_root().obj)
-        ctx.exit(1)
+    fail_if_any(ctx, failed, len(tables))
 
 
 def _document(policy: Policy, tables: Sequence[SeenTable]) -> dict[str, Any]:

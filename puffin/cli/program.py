@@ -12,11 +12,11 @@ import importlib
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
-from puffin.cli.options import print_failure, silence_logs
+from puffin.cli.diagnostics import Diagnostics
+from puffin.cli.options import silence_logs
 from puffin.errors import PuffinError, UsageError
 
 _COMMANDS = (
@@ -31,25 +31,25 @@ _QUIET = {"dump", "verify"}  # import no library that logs, except for files tha
 
 def run(args: Sequence[str] | None) -> int:
     """Run the command line and return its exit code; see `puffin.cli.main`."""
-    settings: dict[str, Any] = {}
+    diagnostics = Diagnostics()
     code = 1
     try:
-        code = _puffin.main(args, prog_name="puffin", standalone_mode=False, obj=settings) or 0
+        code = _puffin.main(args, prog_name="puffin", standalone_mode=False, obj=diagnostics) or 0
     except click.ClickException as exc:
-        if settings.get("log-format") == "json":
-            print_failure(exc.format_message(), settings, exc)
+        if diagnostics.is_json:
+            diagnostics.print_failure(exc.format_message(), exc)
         else:
             exc.show()
         code = exc.exit_code
     except (click.Abort, KeyboardInterrupt) as exc:
-        print_failure("interrupted", settings, exc)
+        diagnostics.print_failure("interrupted", exc)
     except BrokenPipeError:
         sys.stderr.close()
     except PuffinError as exc:
         code = 2 if isinstance(exc, UsageError) else 1
-        print_failure(str(exc), settings, exc)
+        diagnostics.print_failure(str(exc), exc)
     except Exception as exc:  # noqa: BLE001 - a user never sees a bare traceback
-        print_failure(f"internal error, please report it with the output of --debug: {exc!r}", settings, exc)
+        diagnostics.print_failure(f"internal error, please report it with the output of --debug: {exc!r}", exc)
     return code
 
 

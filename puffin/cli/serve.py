@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from puffin.cli.diagnostics import Diagnostics, diagnostics_of
 from puffin.cli.logs import errors_shown
 from puffin.cli.options import catalog_property, diagnostics, log_format
 
@@ -116,10 +116,10 @@ def command(
         raise click.UsageError("expected --allow-root, --catalog or --policy: nothing else is served")
     from puffin.server.settings import Limits, Settings, check_warehouses, read_token
 
-    pilot = None
+    stderr, pilot = diagnostics_of(ctx), None
     served = dict.fromkeys(catalogs, catalog_properties)
     if policy_file is not None:
-        pilot = _autopilot(policy_file, ctx.find_root().obj)
+        pilot = _autopilot(policy_file, stderr)
         if not (roots or catalogs):
             roots, served = _covered(pilot.policy)
             catalogs = tuple(served)
@@ -145,13 +145,13 @@ def command(
         from puffin.errors import MissingDependencyError
 
         raise MissingDependencyError(exc.name or "fastapi", "server") from exc
-    announce = functools.partial(_announce, ctx.find_root().obj)
+    announce = functools.partial(_announce, stderr)
     if pilot is None:
         serve(settings, host, port, announce)
         return
     from puffin.cli.autopilot import beside
 
-    with errors_shown("puffin.autopilot", ctx.find_root().obj), beside(pilot) as start:
+    with errors_shown("puffin.autopilot", stderr), beside(pilot) as start:
 
         def begin(address: str, bound: int) -> None:
             announce(address, bound)
@@ -160,13 +160,12 @@ def command(
         serve(settings, host, port, begin)
 
 
-def _autopilot(file: str, settings: Mapping[str, Any]) -> Autopilot:
+def _autopilot(file: str, stderr: Diagnostics) -> Autopilot:
     """The autopilot of a policy file; its runs are logged."""
     from puffin.autopilot.pilot import Autopilot
     from puffin.policy.document import read_policy
 
-    as_text = settings.get("log-format") != "json"
-    return Autopilot(read_policy(file), verbose=as_text and bool(settings.get("verbose")))
+    return Autopilot(read_policy(file), verbose=stderr.spark_may_print)
 
 
 def _beside(pilot: Autopilot) -> dict[str, Any]:
@@ -180,9 +179,9 @@ def _covered(policy: Policy) -> tuple[tuple[str, ...], dict[str, dict[str, str]]
     return roots, {catalog.name: dict(catalog.properties) for catalog in policy.catalogs}
 
 
-def _announce(settings: Mapping[str, Any], host: str, port: int) -> None:
+def _announce(stderr: Diagnostics, host: str, port: int) -> None:
     message = f"serving at http://{f'[{host}]' if ':' in host else host}:{port}"
-    if settings.get("log-format") == "json":
+    if stderr.is_json:
         from puffin.cli.logs import json_line
 
         message = json_line(message)

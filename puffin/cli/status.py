@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from puffin.cli.options import as_json, by_name, catalog_property, diagnostics, print_failure
+from puffin.cli.diagnostics import fail_if_any
+from puffin.cli.options import as_json, by_name, catalog_property, diagnostics
 from puffin.cli.render import aligned, human_bytes, print_json, print_lines, with_catalog
 
 if TYPE_CHECKING:
@@ -73,9 +74,7 @@ def command(
     else:
         print_lines(_lines(tables))
     failed = sum(table.error is not None for table in tables)
-    if failed:
-        print_failure(f"{failed} of {len(tables)} tables failed", ctx.find_root().obj)
-        ctx.exit(1)
+    fail_if_any(ctx, failed, len(tables))
 
 
 def _of_policy(file: str, names: NamePatterns) -> tuple[list[TableStatus], list[dict[str, Any]]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from puffin.cli.diagnostics import Diagnostics
 from puffin.cli.serve import _announce
 from puffin.cli.summary import RunSummary, summary_line
 from puffin.errors import CommitUnknownError, ConflictError, StorageError, UsageError
@@ -131,7 +132,7 @@ def test_finished_run_is_logged(analyze, orders):
 def test_json_log_lines_include_logged_tracebacks(root_logger, capsys):
     from puffin.cli.logs import log_to_stderr
 
-    log_to_stderr("json")
+    log_to_stderr(as_json=True)
     try:
         raise StorageError("gone")
     except StorageError:
@@ -143,8 +144,8 @@ def test_json_log_lines_include_logged_tracebacks(root_logger, capsys):
 
 
 def test_server_logs_its_address_as_json(capsys):
-    _announce({"log-format": "json"}, "127.0.0.1", 80)
-    _announce({}, "::1", 80)
+    _announce(Diagnostics("json"), "127.0.0.1", 80)
+    _announce(Diagnostics(), "::1", 80)
     line, text = capsys.readouterr().err.splitlines()
     assert json.loads(line)["message"] == "serving at http://127.0.0.1:80"
     assert text == "serving at http://[::1]:80"

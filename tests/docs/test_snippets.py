@@ -32,6 +32,7 @@ from pathlib import Path
 import click
 import pytest
 
+from puffin.cli.diagnostics import Diagnostics
 from puffin.cli.program import _puffin
 from puffin.policy.document import parse_policy
 from tests import forked_commands
@@ -249,7 +250,7 @@ def index_of_job(arguments: list[str]) -> int:
 def parse(arguments: list[str]) -> None:
     """Have the command line parse a call, without making it."""
     name, *rest = arguments
-    with click.Context(_puffin, obj={}) as context:
+    with click.Context(_puffin, obj=Diagnostics()) as context:
         command = _puffin.get_command(context, name)
         assert command is not None, f"puffin {name} is no command"
         command.make_context(name, rest, parent=context)

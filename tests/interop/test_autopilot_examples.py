@@ -20,6 +20,7 @@ import click
 import pytest
 import yaml
 
+from puffin.cli.diagnostics import Diagnostics
 from puffin.cli.program import _puffin
 from puffin.policy.document import parse_policy, read_policy
 from puffin.server.app import create_app
@@ -35,7 +36,7 @@ def accepted(arguments: list[str]) -> dict[str, Any]:
     name, *rest = arguments
     command = _puffin.get_command(click.Context(_puffin), name)
     assert command is not None
-    with command.make_context(name, rest, parent=click.Context(_puffin, obj={})) as context:
+    with command.make_context(name, rest, parent=click.Context(_puffin, obj=Diagnostics())) as context:
         return dict(context.params)
 
 

@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 from deltalake import DeltaTable, write_deltalake
 
+from puffin.cli.diagnostics import Diagnostics
 from puffin.cli.program import _puffin
 from puffin.errors import ColumnNotFound, UsageError
 from puffin.index.sizes import index_bytes, values_per_block
@@ -258,17 +259,17 @@ def test_impossible_rate_is_refused(table: str, fpp: float) -> None:
 
 
 def test_command_prints_a_table_or_json(table: str) -> None:
-    ran = CliRunner().invoke(_puffin, ["index", table, "--advise", "--columns", "random,few"], obj={})
+    ran = CliRunner().invoke(_puffin, ["index", table, "--advise", "--columns", "random,few"], obj=Diagnostics())
     assert ran.exit_code == 0, ran.output
     _, head, *rows = ran.stdout.splitlines()
     assert " ".join(head.split()) == "column type ndv overlap files per key with index size index it?"
     assert [(row.split()[0], "yes" in row.split()) for row in rows] == [("random", True), ("few", False)]
-    ran = CliRunner().invoke(_puffin, ["index", table, "--advise", "--json"], obj={})
+    ran = CliRunner().invoke(_puffin, ["index", table, "--advise", "--json"], obj=Diagnostics())
     assert json.loads(ran.stdout) == advise(load_table(table)).to_json()
 
 
 def test_command_judges_several_tables_and_reports_those_that_fail(table: str, tmp_path: Path) -> None:
-    ran = CliRunner().invoke(_puffin, ["index", table, str(tmp_path / "none"), "--advise", "--json"], obj={})
+    ran = CliRunner().invoke(_puffin, ["index", table, str(tmp_path / "none"), "--advise", "--json"], obj=Diagnostics())
     assert ran.exit_code == 1
     found, failed = json.loads(ran.stdout)["tables"]
     assert found["table"] == table
@@ -277,7 +278,7 @@ def test_command_judges_several_tables_and_reports_those_that_fail(table: str, t
 
 @pytest.mark.parametrize("option", [["--drop", "uid"], ["--only-stale"], ["--spark-table", "a.b.c"]])
 def test_advice_refuses_options_of_a_run(table: str, option: list[str]) -> None:
-    assert CliRunner().invoke(_puffin, ["index", table, "--advise", *option], obj={}).exit_code == 2
+    assert CliRunner().invoke(_puffin, ["index", table, "--advise", *option], obj=Diagnostics()).exit_code == 2
 
 
 def test_iceberg_table_with_partitions_is_judged_by_what_plans_leave(spark: "SparkSession", warehouse: Path) -> None:

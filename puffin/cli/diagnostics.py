@@ -1,0 +1,62 @@
+"""What a command tells on stderr beside its result: ``--log-format``, ``--verbose``, ``--debug``, and failures."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import click
+
+
+@dataclasses.dataclass(slots=True)
+class Diagnostics:
+    """
+    The options about stderr, kept as they are parsed, so that the failure of a later option is told in their format.
+
+    Attributes:
+        log_format: ``text`` for people, or ``json`` for programs.
+        verbose: Whether all log records go to stderr.
+        debug: Whether failures come with their tracebacks.
+        table: The only table of the call, once it is known.
+    """
+
+    log_format: str = "text"
+    verbose: bool = False
+    debug: bool = False
+    table: str | None = None
+
+    @property
+    def is_json(self) -> bool:
+        """Whether stderr is for programs: a JSON object per line, and no progress bars."""
+        return self.log_format == "json"
+
+    @property
+    def spark_may_print(self) -> bool:
+        """Whether Spark may print to stderr, which it does in text."""
+        return self.verbose and not self.is_json
+
+    def print_failure(self, message: str, exc: BaseException | None = None, *, table: str | None = None) -> None:
+        """Print a failure as one line, after a traceback for ``--debug``; ``table`` is the one it is about."""
+        message = " ".join(message.split())
+        if self.is_json:
+            from puffin.cli.logs import failure
+
+            click.echo(failure(message, exc, table=table or self.table, debug=self.debug), err=True)
+            return
+        if self.debug and exc is not None:
+            import traceback
+
+            traceback.print_exception(exc)
+        click.echo(f"puffin: {message}", err=True)
+
+
+def diagnostics_of(ctx: click.Context) -> Diagnostics:
+    """The diagnostics of the running command."""
+    found: Diagnostics = ctx.find_root().obj
+    return found
+
+
+def fail_if_any(ctx: click.Context, failed: int, total: int, why: str = "") -> None:
+    """End the command with exit code 1 if some of its tables failed, after a line that says how many."""
+    if failed:
+        diagnostics_of(ctx).print_failure(f"{failed} of {total} tables failed{why}")
+        ctx.exit(1)
