@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from puffin.cli.index_advice import print_advice
-from puffin.cli.many_tables import Job, TableOptions, how_to_run, of_tables, run_job
+from puffin.cli.many_tables import Job, run_job
 from puffin.cli.options import column_names
 from puffin.cli.render import aligned, human_bytes
+from puffin.cli.table_options import TableOptions, how_to_run, of_tables
 
 if TYPE_CHECKING:
     from stats_jobs.index_report import IndexReport

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from puffin.cli.diagnostics import diagnostics_of, fail_if_any
-from puffin.cli.many_tables import TableOptions
 from puffin.cli.render import aligned, human_bytes, print_json, print_lines, print_result
+from puffin.cli.table_options import TableOptions
 from puffin.errors import PuffinError, line_about
 
 if TYPE_CHECKING:
