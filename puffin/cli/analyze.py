@@ -9,7 +9,7 @@ import click
 
 from puffin.cli.many_tables import Job, run_job
 from puffin.cli.options import column_names, of_snapshot
-from puffin.cli.render import columns_table, human_bytes
+from puffin.cli.render import columns_table, counted, human_bytes
 from puffin.cli.table_options import TableOptions, how_to_run, of_tables
 
 if TYPE_CHECKING:
@@ -115,12 +115,12 @@ def _text(name: str, answer: Report) -> list[str]:
         lines.append(_partitions_text(answer.partitions))
     lines += [_joint_text(each) for each in answer.joint]
     if answer.entries_repaired:
-        entries = "1 entry" if answer.entries_repaired == 1 else f"{answer.entries_repaired} entries"
+        entries = counted(answer.entries_repaired, "entry", "entries")
         lines.append(f"repaired {entries} of the table: every engine can read its statistics files now")
     if answer.index is not None and answer.index.committed:
-        lines.append(f"index: {answer.index.files_indexed:,} of {answer.index.files_total:,} files")
+        lines.append(f"index: {answer.index.files_indexed:,} of {counted(answer.index.files_total, 'file')}")
     if answer.entries_removed:
-        entries = "1 entry" if answer.entries_removed == 1 else f"{answer.entries_removed} entries"
+        entries = counted(answer.entries_removed, "entry", "entries")
         lines.append(f"removed {entries} of earlier snapshots from the table's metadata")
     path = "" if answer.entry is None else answer.entry.statistics_path
     if answer.current:
@@ -132,8 +132,8 @@ def _work_text(answer: Report, path: str) -> Iterator[str]:
     """What was read, and what came of it."""
     spark = answer.session_seconds
     yield (
-        f"{answer.files_read:,} files, {answer.rows_read:,} rows, {human_bytes(answer.bytes_read)} read in "
-        f"{answer.elapsed_seconds:.1f} s" + (f" (and {spark:.1f} s to start Spark)" if spark else "")
+        f"{counted(answer.files_read, 'file')}, {counted(answer.rows_read, 'row')}, {human_bytes(answer.bytes_read)} "
+        f"read in {answer.elapsed_seconds:.1f} s" + (f" (and {spark:.1f} s to start Spark)" if spark else "")
     )
     if (needs := answer.needs) is not None:
         yield (
@@ -143,8 +143,7 @@ def _work_text(answer: Report, path: str) -> Iterator[str]:
     if answer.entry is None:
         yield "dry run: nothing was written"
     elif answer.committed:
-        attempts = "1 attempt" if answer.attempts == 1 else f"{answer.attempts} attempts"
-        yield f"committed in {attempts}: {path}"
+        yield f"committed in {counted(answer.attempts, 'attempt')}: {path}"
     else:
         yield f"written, not committed: {path}"
 
@@ -153,10 +152,10 @@ def _joint_text(joint: JointReport) -> str:
     names = "+".join(joint.columns)
     if joint.distinct is None:
         return f"no joint sketch of {names}: {joint.reason}"
-    return f"joint sketch of {names}: {joint.distinct.ndv:,} distinct tuples"
+    return f"joint sketch of {names}: {counted(joint.distinct.ndv, 'distinct tuple')}"
 
 
 def _partitions_text(partitions: PartitionReport) -> str:
     if partitions.count is None:
         return f"no sketches by partition: {partitions.reason}"
-    return "sketches of 1 partition" if partitions.count == 1 else f"sketches of {partitions.count:,} partitions"
+    return f"sketches of {counted(partitions.count, 'partition')}"

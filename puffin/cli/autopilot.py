@@ -15,7 +15,7 @@ import click
 from puffin.cli.diagnostics import diagnostics_of, fail_if_any
 from puffin.cli.logs import errors_shown
 from puffin.cli.options import as_json, diagnostics, log_format, of_remote
-from puffin.cli.render import aligned, human_bytes, print_json, print_lines, with_catalog
+from puffin.cli.render import aligned, counted, human_bytes, print_json, print_lines, with_catalog
 
 if TYPE_CHECKING:
     from puffin.autopilot.decide import Verdict
@@ -218,7 +218,7 @@ def _plan_lines(pilot: Autopilot, verdicts: Sequence[Verdict]) -> Iterator[str]:
     starts = [verdict for verdict, may_start in planned if may_start]
     budget = "" if left is None else f"; {human_bytes(left)} are left of today's budget"
     size = human_bytes(sum(verdict.bytes for verdict in starts))
-    yield f"{len(starts)} of {len(verdicts)} tables would run now, and read {size}{budget}"
+    yield f"{len(starts)} of {counted(len(verdicts), 'table')} would run now, and read {size}{budget}"
 
 
 def _row(verdict: Verdict, may_start: bool | None) -> tuple[str, ...]:

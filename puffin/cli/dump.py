@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from puffin.cli.options import as_json, diagnostics, stored_files
-from puffin.cli.render import exact_bytes, print_bytes, print_result
+from puffin.cli.render import counted, exact_bytes, print_bytes, print_result
 from puffin.errors import CorruptError, CorruptPuffinError, UnsupportedCodecError
 
 if TYPE_CHECKING:
@@ -94,7 +94,8 @@ def _summary_lines(blob: BlobDescription) -> Iterator[str]:
         yield _line("positions", shown + (", ..." if blob.summary.cardinality > len(positions) else ""))
     elif isinstance(blob.summary, RowCountsSummary):
         counts = blob.summary
-        yield _line("row counts", f"{counts.hashes:,} hashes in {counts.rows:,} rows, theta {counts.theta:.6g}")
+        hashes = counted(counts.hashes, "hash", "hashes")
+        yield _line("row counts", f"{hashes} in {counted(counts.rows, 'row')}, theta {counts.theta:.6g}")
     else:
         yield _line("content", "of a type not known here, not decoded")
 

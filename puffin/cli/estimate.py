@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from puffin.cli.options import as_json, column_names, diagnostics, of_catalog, of_snapshot
-from puffin.cli.render import aligned, changed_since, print_result
+from puffin.cli.render import aligned, changed_since, counted, print_result
 
 if TYPE_CHECKING:
     from puffin.lookup.estimates import TableEstimate
@@ -58,10 +58,10 @@ def command(
 def _lines(found: TableEstimate, rows_changed: RowsChanged | None) -> Iterator[str]:
     document = found.to_json()
     snapshot = "no snapshot yet" if found.snapshot_id is None else f"snapshot {found.snapshot_id}"
-    yield f"{found.table} ({found.format}, {snapshot}, {found.row_count:,} rows)"
-    yield _said("rows", document["rows"], document["lower"], document["upper"])
+    yield f"{found.table} ({found.format}, {snapshot}, {counted(found.row_count, 'row')})"
+    yield _said("row", document["rows"], document["lower"], document["upper"])
     if found.groups is not None:
-        yield _said("groups", document["groups"], document["groups-lower"], document["groups-upper"])
+        yield _said("group", document["groups"], document["groups-lower"], document["groups-upper"])
     if found.guessed:
         yield f"no statistics of {', '.join(found.guessed)}: the number of groups is a guess"
     if rows_changed is not None:
@@ -71,4 +71,4 @@ def _lines(found: TableEstimate, rows_changed: RowsChanged | None) -> Iterator[s
 
 
 def _said(what: str, number: int, lower: int, upper: int) -> str:
-    return f"{number:,} {what} ({'exact' if lower == upper else f'{lower:,} to {upper:,}'})"
+    return f"{counted(number, what)} ({'exact' if lower == upper else f'{lower:,} to {upper:,}'})"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from puffin.cli.options import as_json, diagnostics, of_catalog
-from puffin.cli.render import aligned, changed_since, print_result
+from puffin.cli.render import aligned, changed_since, counted, print_result
 
 if TYPE_CHECKING:
     from puffin.lookup import JoinEstimate
@@ -63,12 +63,13 @@ def _lines(estimate: JoinEstimate) -> Iterator[str]:
     if overlap is not None:
         bounds = "exact" if overlap.exact else f"{overlap.lower:,} to {overlap.upper:,} at 95 %"
         then = " when the statistics were made" if changes else ""
-        yield f"both have {overlap.ndv:,} values{then} ({bounds})"
+        yield f"both have {counted(overlap.ndv, 'value')}{then} ({bounds})"
     within = "" if estimate.rows is None else _within(*estimate.rows.rows.rounded())
-    yield f"the join has about {_number(estimate.join_rows)} rows{within}"
+    rows_joined = "unknown rows" if estimate.join_rows is None else counted(estimate.join_rows, "row")
+    yield f"the join has about {rows_joined}{within}"
     if estimate.rows is not None:
-        counted = [(of, *(_bounded(*each.rounded()) for each in side.rows or ())) for of, side in sides.items()]
-        yield from aligned([("", "rows", "with a partner", "without", "outer join"), *counted], right=range(1, 5))
+        by_side = [(of, *(_bounded(*each.rounded()) for each in side.rows or ())) for of, side in sides.items()]
+        yield from aligned([("", "rows", "with a partner", "without", "outer join"), *by_side], right=range(1, 5))
     for of, changed in changes.items():
         allowed = "" if estimate.rows is None else "; the bounds of rows allow for them"
         yield f"{of}: {changed_since(changed)}{allowed}"

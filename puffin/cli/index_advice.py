@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from puffin.cli.diagnostics import diagnostics_of, fail_if_any
-from puffin.cli.render import aligned, human_bytes, print_json, print_lines, print_result
+from puffin.cli.render import aligned, counted, human_bytes, print_json, print_lines, print_result
 from puffin.cli.table_options import TableOptions
 from puffin.errors import PuffinError, line_about
 
@@ -59,7 +59,7 @@ def _lines(advice: IndexAdvice) -> list[str]:
     head = ("column", "type", "ndv", "overlap", "files per key", "with index", "size", "index it?", "")
     rows = [head, *map(_row, advice.columns)]
     return [
-        f"{advice.table} ({advice.format}, {snapshot}), {advice.files_total:,} files",
+        f"{advice.table} ({advice.format}, {snapshot}), {counted(advice.files_total, 'file')}",
         *aligned(rows, right=range(2, 7)),
     ]
 

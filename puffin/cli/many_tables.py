@@ -20,7 +20,7 @@ import click
 
 from puffin.cli.diagnostics import Diagnostics, diagnostics_of, fail_if_any
 from puffin.cli.logs import about
-from puffin.cli.render import JsonList, print_lines, print_result
+from puffin.cli.render import JsonList, counted, print_lines, print_result
 from puffin.cli.screen import screen
 from puffin.cli.summary import JobReport, RunSummary
 from puffin.cli.table_options import TableOptions
@@ -118,7 +118,7 @@ class _Run(Generic[_Report]):
             documents.print()
         else:
             endings["skipped as up to date"] = len(tables) - endings.total()
-            print_lines([_counted(endings, asked=len(tables), seconds=time.monotonic() - started)])
+            print_lines([_total(endings, asked=len(tables), seconds=time.monotonic() - started)])
         return failed
 
     def _record(self, name: str, answer: _Report | BaseException) -> None:
@@ -145,9 +145,9 @@ class _Run(Generic[_Report]):
             self.diagnostics.print_failure(str(exc), exc, table=name)
 
 
-def _counted(endings: Mapping[str, int], *, asked: int, seconds: float) -> str:
+def _total(endings: Mapping[str, int], *, asked: int, seconds: float) -> str:
     counts = ", ".join(f"{count} {ending}" for ending, count in endings.items() if count)
-    return f"{asked} {'table' if asked == 1 else 'tables'} in {seconds:.1f} s: {counts or 'nothing to do'}"
+    return f"{counted(asked, 'table')} in {seconds:.1f} s: {counts or 'nothing to do'}"
 
 
 def _document(name: str, answer: JobReport | PuffinError) -> dict[str, Any]:

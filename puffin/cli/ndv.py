@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from puffin.cli.options import as_json, diagnostics, of_catalog, of_snapshot
-from puffin.cli.render import columns_table, print_result
+from puffin.cli.render import columns_table, counted, print_result
 
 if TYPE_CHECKING:
     from puffin.lookup import TableAnswer
@@ -79,5 +79,5 @@ def _lines(answer: TableAnswer) -> Iterator[str]:
     yield f"{answer.table} ({answer.format}, {snapshot})"
     yield from columns_table(answer.columns, answer.snapshot_id)
     if answer.partitions is not None and answer.partitions.of is not None:
-        count = f"{answer.partitions.matched:,} of {answer.partitions.of:,} partitions"
+        count = f"{answer.partitions.matched:,} of {counted(answer.partitions.of, 'partition')}"
         yield f"{count}, all rows of each: covers at least the rows that match the filter"

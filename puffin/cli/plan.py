@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from puffin.cli.options import as_json, diagnostics, of_catalog, of_snapshot
-from puffin.cli.render import aligned, human_bytes, print_json, print_lines
+from puffin.cli.render import aligned, counted, human_bytes, print_json, print_lines
 
 if TYPE_CHECKING:
     from puffin.planning.file_plan import FilePlan
@@ -62,11 +62,11 @@ def _lines(plan: FilePlan, *, explain: bool) -> Iterator[str]:
     files = list(plan.files)
     sizes = (sum(task.data_file.file_size_in_bytes for task in tasks) for tasks in (files, plan.all_files))
     matched, total = map(human_bytes, sizes)
-    yield f"{len(files):,} of {len(plan.all_files):,} files, {matched} of {total}"
+    yield f"{len(files):,} of {counted(len(plan.all_files), 'file')}, {matched} of {total}"
     pruned = plan.pruned
     yield f"excluded by partition {pruned.partition:,}, by bounds {pruned.bounds:,}, by index {pruned.index:,}"
     if plan.index.columns:
-        yield f"index of {', '.join(plan.index.columns)}: covers {plan.index.files_covered:,} files"
+        yield f"index of {', '.join(plan.index.columns)}: covers {counted(plan.index.files_covered, 'file')}"
     for warning in plan.warnings:
         yield f"warning: {warning}"
     if explain:

@@ -9,7 +9,7 @@ import click
 
 from puffin.cli.diagnostics import fail_if_any
 from puffin.cli.options import as_json, diagnostics
-from puffin.cli.render import aligned, human_bytes, print_json, print_lines, with_catalog
+from puffin.cli.render import aligned, counted, human_bytes, print_json, print_lines, with_catalog
 from puffin.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -82,7 +82,8 @@ def _lines(policy: Policy, tables: Sequence[SeenTable], *, file_only: bool) -> I
     limits = policy.limits
     budget = "no limit on bytes" if limits.bytes_per_day is None else f"{human_bytes(limits.bytes_per_day)} a day"
     when = "at any hour" if limits.hours is None else f"from {str(limits.hours).replace('-', ' to ')}"
-    yield f"{policy.file}: valid; {budget}, {limits.tables_at_once} tables at once, {when} {limits.time_zone}"
+    at_once = counted(limits.tables_at_once, "table")
+    yield f"{policy.file}: valid; {budget}, {at_once} at once, {when} {limits.time_zone}"
     if file_only:
         return
     if not tables:

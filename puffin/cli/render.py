@@ -137,7 +137,7 @@ def _remark(answer: ColumnAnswer, snapshot_id: int | None) -> str:
 
 def changed_since(changed: RowsChanged) -> str:
     """How a person is told that statistics are behind."""
-    came = "an unknown number of rows" if changed.added is None else f"{changed.added:,} rows"
+    came = "an unknown number of rows" if changed.added is None else counted(changed.added, "row")
     went = "an unknown number" if changed.removed is None else f"{changed.removed:,}"
     return f"since the statistics were made, {came} came and {went} went"
 
@@ -159,6 +159,11 @@ def with_catalog(table: str, catalog: str | None) -> str:
     return table if catalog in (None, table) else f"{catalog}: {table}"
 
 
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """A number with its noun, whose plural is with an s unless it is given: ``"1 file"``, ``"1,200 entries"``."""
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
 def human_bytes(size: int) -> str:
     """A size for a person: ``"1.5 MiB"``."""
     value, units = float(size), ["B", "KiB", "MiB", "GiB", "TiB"]
@@ -169,7 +174,7 @@ def human_bytes(size: int) -> str:
 
 def exact_bytes(size: int) -> str:
     """A size for a person who may compute with it: ``"1,536 bytes (1.5 KiB)"``."""
-    return f"{size:,} bytes" if size < 1024 else f"{size:,} bytes ({human_bytes(size)})"
+    return counted(size, "byte") if size < 1024 else f"{size:,} bytes ({human_bytes(size)})"
 
 
 def _printable(text: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from puffin.cli import main
-from puffin.cli.render import JsonList, print_json
+from puffin.cli.render import JsonList, counted, print_json
 
 FULL = Path("/dev/full")
 
@@ -90,6 +90,11 @@ def test_table_names_are_escaped_in_any_encoding(table, monkeypatch):
 def test_json_is_utf8_whatever_the_encoding(table, monkeypatch):
     document = json.loads(shown(monkeypatch, "ascii", "ndv", table, "--json"))
     assert document["columns"][0]["column"] == "ä\x1b[31m"
+
+
+def test_number_has_its_noun_in_the_singular_or_plural():
+    assert [counted(count, "file") for count in (0, 1, 1200)] == ["0 files", "1 file", "1,200 files"]
+    assert [counted(count, "entry", "entries") for count in (1, 2)] == ["1 entry", "2 entries"]
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
