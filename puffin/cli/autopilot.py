@@ -7,7 +7,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -68,10 +70,10 @@ def command(
     policy = read_policy(file)
     if remote is not None:
         policy = policy.over_connect(remote)
-    events: list[Event] = []
+    events: deque[Event] = deque(maxlen=None if once else 0)  # those of a loop would never end
 
     def listen(event: Event) -> None:
-        events.append(event) if once else None
+        events.append(event)
         if not json_output:
             print_lines([_line(event)])
 
@@ -127,56 +129,48 @@ def until_stopped(pilot: Autopilot, run: Callable[[], list[Verdict]]) -> list[Ve
     If runs do not end soon after it was stopped, the process ends without them, with exit code 0: they may be killed at
     any moment. Raises what ``run`` raises.
     """
-    ended, outcome = threading.Event(), _Outcome()
+    outcome: Future[list[Verdict]] = Future()
 
-    def fly() -> None:
+    def run_to_its_end() -> None:
         try:
-            outcome.verdicts = run()
+            outcome.set_result(run())
         except BaseException as exc:  # noqa: BLE001 - raised below
-            outcome.error = exc
-        finally:
-            ended.set()
+            outcome.set_exception(exc)
 
-    threading.Thread(target=fly, name="puffin-autopilot", daemon=True).start()
-    while not ended.wait(0.2):
+    thread = _thread(run_to_its_end)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.2)
         if pilot.is_stopped:
-            if not ended.wait(_GRACE):
-                sys.stdout.flush()
-                os._exit(0)
-            break
-    if outcome.error is not None:
-        raise outcome.error
-    return outcome.verdicts
+            _end_within(_GRACE, thread)
+    return outcome.result()
 
 
 @contextlib.contextmanager
 def beside(pilot: Autopilot) -> Iterator[Callable[[], None]]:
     """Stop an autopilot at the end of the block, which starts it by calling what is yielded."""
-    ended = threading.Event()
-
-    def fly() -> None:
-        try:
-            pilot.run()
-        finally:
-            ended.set()
-
-    thread = threading.Thread(target=fly, name="puffin-autopilot", daemon=True)
+    thread = _thread(pilot.run)
     try:
         yield thread.start
     finally:
         pilot.stop()
-        if thread.ident is not None and not ended.wait(_GRACE_BESIDE):
-            sys.stdout.flush()
-            os._exit(0)
+        if thread.ident is not None:
+            _end_within(_GRACE_BESIDE, thread)
 
 
-class _Outcome:
-    def __init__(self) -> None:
-        self.verdicts: list[Verdict] = []
-        self.error: BaseException | None = None
+def _thread(run: Callable[[], object]) -> threading.Thread:
+    return threading.Thread(target=run, name="puffin-autopilot", daemon=True)
 
 
-def _end(ctx: click.Context, verdicts: Sequence[Verdict], events: Sequence[Event]) -> None:
+def _end_within(seconds: float, thread: threading.Thread) -> None:
+    """Wait for the thread of a stopped autopilot; end the process with exit code 0 if that takes longer."""
+    thread.join(seconds)
+    if thread.is_alive():
+        sys.stdout.flush()
+        os._exit(0)
+
+
+def _end(ctx: click.Context, verdicts: Sequence[Verdict], events: Iterable[Event]) -> None:
     """Fail if a table could not be read, or its run failed."""
     broken = {each.seen.key: each for each in verdicts if each.state == "broken"}
     failed = len(broken) + sum(event.outcome == "failed" for event in events)
