@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from puffin.autopilot import pilot as pilot_module
+from puffin.autopilot import worker
 from puffin.autopilot.broken import BrokenTables
 from puffin.autopilot.decide import BROKEN, DUE, FRESH, HELD, Verdict
 from puffin.autopilot.events import DONE, FAILED, SKIPPED, Event
@@ -148,12 +150,14 @@ def test_budget_of_the_day_holds_over_restarts(lake: Path, pilot_of: Callable[..
 def test_nothing_starts_outside_the_hours(lake: Path, pilot_of: Callable[..., Any], monkeypatch: Any) -> None:
     events: list[Event] = []
     pilot = pilot_of("limits: {hours: 22:00-06:00}\n", events.append)
-    noon = pilot_module.datetime.datetime(2026, 1, 5, 12, tzinfo=pilot_module.datetime.timezone.utc)
-    monkeypatch.setattr(pilot_module, "_utc", lambda: noon)
+    noon = datetime.datetime(2026, 1, 5, 12, tzinfo=datetime.timezone.utc)
+    for module in (pilot_module, worker):
+        monkeypatch.setattr(module, "utc", lambda: noon)
     assert [may for _, may in pilot.plan(pilot.look())] == [False] * 3
     pilot.run(once=True)
     assert events == []
-    monkeypatch.setattr(pilot_module, "_utc", lambda: noon.replace(hour=23))
+    for module in (pilot_module, worker):
+        monkeypatch.setattr(module, "utc", lambda: noon.replace(hour=23))
     pilot.run(once=True)
     assert len(events) == 3
 
@@ -164,7 +168,7 @@ def test_table_that_another_instance_has_run_is_skipped(lake: Path, pilot_of: Ca
     verdicts = slow.look()
     fast.run(once=True)
     for verdict in verdicts:
-        slow._run(verdict)
+        slow._worker.run(verdict)
     assert [(event.outcome, event.bytes_read) for event in events] == [(SKIPPED, 0)] * 3
     assert slow.budget_left() is None
 
@@ -225,7 +229,7 @@ def test_bug_in_cleaning_is_logged_with_its_traceback(
     pilot.run(once=True)
     clock, events[:] = pilot_module.time.time, []
     monkeypatch.setattr(pilot_module.time, "time", lambda: clock() + 3600)
-    monkeypatch.setattr(pilot_module, "clean_table", fail)
+    monkeypatch.setattr(worker, "clean_table", fail)
     pilot.run(once=True)
     assert {(event.outcome, event.error) for event in events} == {(FAILED, "internal error: ZeroDivisionError()")}
     assert len([each for each in caplog.records if each.exc_info]) == len(events) == 3

@@ -1,0 +1,213 @@
+"""
+Works on one table: runs what is due or cleans it, remembers how that ended, and tells of it.
+
+Threads share a worker. A table is looked at once more just before it runs, since another instance or a person may have
+been faster.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from puffin.autopilot.claims import Claims
+from puffin.autopilot.decide import DUE, Past, Verdict, judge
+from puffin.autopilot.events import DONE, FAILED, INTERRUPTED, SKIPPED, Event
+from puffin.autopilot.ledger import Ledger
+from puffin.autopilot.look import Watcher, look_at
+from puffin.autopilot.run_table import Done, clean_table, run_table
+from puffin.autopilot.spark_sessions import SparkSessions
+from puffin.errors import PuffinError, StorageError, UnsupportedError, UsageError, in_one_line
+from puffin.policy.model import Cleaning, Policy
+
+_log = logging.getLogger(__name__)
+
+
+class Worker:
+    """
+    Works on tables of a policy, one in each thread that calls it.
+
+    Args:
+        ledger: Takes what was read, and failures.
+        watcher: Forgets what it has seen of a table that was run.
+        stopped: Ends what runs in this process, and keeps the rest from starting.
+        tell: Called with the event of each table, in the thread that worked on it.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        ledger: Ledger,
+        watcher: Watcher,
+        sparks: SparkSessions,
+        stopped: threading.Event,
+        tell: Callable[[Event], None],
+    ) -> None:
+        self._policy = policy
+        self._ledger = ledger
+        self._watcher = watcher
+        self._sparks = sparks
+        self._stopped = stopped
+        self._tell = tell
+        self._claims = Claims(policy.state)
+        self._guard = threading.Lock()
+        self._ended: dict[str, float] = {}
+        self._running: set[str] = set()
+
+    def run(self, planned: Verdict) -> None:
+        """Run a table, unless a limit says no or it is current by now."""
+        if self._stopped.is_set() or not self._policy.limits.may_start(utc()):
+            return
+        with self._alone_on(planned) as is_alone:
+            if is_alone:
+                self._run_claimed(planned)
+
+    def clean(self, verdict: Verdict) -> None:
+        """Remove what jobs left behind at a table, if the policy says so."""
+        if self._stopped.is_set() or self._policy.clean is None:
+            return
+        with self._alone_on(verdict) as is_alone:
+            if is_alone:
+                self._clean_claimed(verdict, self._policy.clean)
+
+    def is_on(self, key: str) -> bool:
+        """Whether a thread works on a table."""
+        return key in self._running
+
+    def past(self) -> Past:
+        """How earlier runs ended."""
+        latest = time.time() + self._policy.retry.most
+        with self._guard:
+            return Past(self._ledger.failures(latest), dict(self._ended))
+
+    @contextlib.contextmanager
+    def _alone_on(self, verdict: Verdict) -> Iterator[bool]:
+        """Whether nobody else on this machine works on a table, and keep others off it in the block."""
+        key = verdict.seen.key
+        with self._guard:
+            is_free = key not in self._running
+            self._running.add(key)
+        if not is_free:
+            yield False
+            return
+        try:
+            with self._claims.hold(verdict.seen.location or key) as is_ours:
+                if not is_ours:
+                    _log.info("%s: not run: another instance works on it", key)
+                yield is_ours
+        finally:
+            with self._guard:
+                self._running.discard(key)
+
+    def _run_claimed(self, planned: Verdict) -> None:
+        limits = self._policy.limits
+        day = limits.day(utc())
+        if not self._ledger.reserve(planned.bytes, day, limits.bytes_per_day):
+            _log.info("%s: not run: today's budget is spent", planned.seen.key)
+            return
+        event = self._attempt(planned)
+        self._ledger.settle(planned.bytes, event.bytes_read, day)
+        self._remember(planned.seen.key, event)
+
+    def _attempt(self, planned: Verdict) -> Event:
+        verdict = judge(look_at(planned.seen.covered), time.time(), self.past())
+        if verdict.state != DUE:
+            return _event(planned, SKIPPED, reason=verdict.why)
+        started, done, outcome, error = time.monotonic(), Done(), DONE, None
+        try:
+            with self._sparks.lend(verdict.bytes) as spark:
+                for each in run_table(verdict, self._policy.limits.driver_bytes, spark, self._progress):
+                    done = done.beside(each)
+        except Exception as exc:  # noqa: BLE001 - a table must not stop the others
+            outcome, error = (INTERRUPTED if self._stopped.is_set() else FAILED), _told(exc, verdict)
+            # What a failed run has read is not known; the estimate is what it could have been.
+            done = dataclasses.replace(done, bytes_read=verdict.bytes)
+        return _event(verdict, outcome, done, started=started, error=error)
+
+    def _clean_claimed(self, verdict: Verdict, cleaning: Cleaning) -> None:
+        started, error, reason = time.monotonic(), None, "scheduled"
+        try:
+            files = clean_table(verdict.seen.covered, cleaning)
+            reason = "a file removed" if files == 1 else f"{files:,} files removed"
+        except (UsageError, UnsupportedError) as exc:
+            _log.info("%s: not cleaned: %s", verdict.seen.key, exc)
+            return
+        except Exception as exc:  # noqa: BLE001 - as above
+            error = _told(exc, verdict)
+        self._tell(
+            Event(
+                seconds=time.time(),
+                table=verdict.seen.name,
+                catalog=verdict.seen.catalog,
+                action="clean",
+                outcome=DONE if error is None else FAILED,
+                reason=reason,
+                elapsed_seconds=time.monotonic() - started,
+                error=error,
+            )
+        )
+
+    def _remember(self, key: str, event: Event) -> None:
+        now = time.time()
+        self._watcher.forget(key)
+        if event.outcome == FAILED:
+            self._ledger.failed(key, event.error or "", self._policy.retry, now)
+        elif event.outcome == DONE:
+            self._ledger.succeeded(key)
+            with self._guard:
+                self._ended[key] = now
+        if event.outcome == SKIPPED:
+            _log.info("%s: not run: %s", key, event.reason)
+        self._tell(event)
+
+    def _progress(self, _done: int, _total: int) -> None:
+        """Called after each batch: ends a run that reads in this process."""
+        if self._stopped.is_set():
+            raise StorageError("the autopilot was stopped")
+
+
+def utc() -> datetime.datetime:
+    """The time by which hours and days of a policy go."""
+    return datetime.datetime.now(datetime.timezone.utc)
+
+
+def _event(
+    verdict: Verdict,
+    outcome: str,
+    done: Done | None = None,
+    *,
+    reason: str | None = None,
+    started: float | None = None,
+    error: str | None = None,
+) -> Event:
+    """The event of a run; of one that did nothing without ``done`` and ``started``."""
+    both = [name for name, wanted in (("statistics", verdict.statistics), ("index", verdict.index)) if wanted]
+    done = done or Done()
+    return Event(
+        seconds=time.time(),
+        table=verdict.seen.name,
+        catalog=verdict.seen.catalog,
+        action=" and ".join(both),
+        outcome=outcome,
+        reason=verdict.why if reason is None else reason,
+        snapshot_id=done.snapshot_id,
+        committed=done.committed,
+        files_read=done.files_read,
+        rows_read=done.rows_read,
+        bytes_read=done.bytes_read,
+        elapsed_seconds=0.0 if started is None else time.monotonic() - started,
+        error=error,
+    )
+
+
+def _told(exc: Exception, verdict: Verdict) -> str:
+    """What an event says of an error, in one line; the traceback of a bug goes to the log."""
+    if isinstance(exc, PuffinError):
+        return in_one_line(exc)
+    _log.error("%s: internal error, please report it", verdict.seen.key, exc_info=exc)
+    return f"internal error: {exc!r}"
