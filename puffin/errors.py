@@ -124,7 +124,7 @@ class CorruptPuffinError(CorruptError):
 
 
 class CorruptSketchError(CorruptError):
-    """The bytes are not the image of a compact theta sketch."""
+    """The bytes are not the image of a theta sketch, or of another kind of statistic that is made of hashes."""
 
 
 class CorruptDeletionVectorError(CorruptError):

@@ -47,8 +47,8 @@ class DeltaState(TableState):
     known_ids: Mapping[FieldPath, int]
     stored: Listing
 
-    def still_has(self, column: Column) -> bool:
-        """Always: a version's schema never changes, nor do stored field ids."""
+    def keeps_column(self, column: Column) -> bool:
+        """True or ConflictError: a version's schema never changes, but ids that are not stored yet may."""
         if self.columns_by_id.get(column.field_id) != column:
             raise ConflictError(
                 f"{self.location}: column {column.name}: expected field id {column.field_id}; another job has "

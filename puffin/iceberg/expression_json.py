@@ -181,7 +181,7 @@ def _predicate(document: Mapping[str, Any], type_: str) -> UnboundPredicate:
         if isinstance(values, Mapping):
             values = _required(values, "values", list)
         if not isinstance(values, list):
-            raise UsageError(f"filter: values of {type_}: expected a list, found {_shown(values)}")
+            raise UsageError(f"filter: values of {type_}: expected a list, found {type(values).__name__}")
         return UnboundPredicate(_SETS[type_], _term(_either(document, "term", "child")), tuple(map(_literal, values)))
     if type_ not in _COMPARISONS:
         raise UsageError(f"filter: expected an expression of a known type, found {_shown(type_)}")
@@ -261,7 +261,7 @@ def _either(document: Mapping[str, Any], usual: str, newer: str) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """What an error quotes: keys and types alone, since values of a filter belong in no log."""
+    """What an error quotes: names of types and columns, keys, and no values of a filter, which belong in no log."""
     if isinstance(value, Mapping):
         return f"an object with {', '.join(sorted(map(str, value)))}"[:_SHOWN]
     return repr(value)[:_SHOWN] if isinstance(value, str | None) else type(value).__name__

@@ -125,7 +125,7 @@ class StatisticsDraft:
         removals = surplus_entries(opened, self.snapshot_id, self._options.keep_entries)
         damaged = damaged_entries(opened.state) if self._options.repairs else []
         return _Sources(
-            tuple(each for each in self._statistics if opened.state.still_has(each.column)),
+            tuple(each for each in self._statistics if opened.state.keeps_column(each.column)),
             fields,
             (*existing, *nearest_entries(opened, fields - computed - stored)),
             tuple(entry for entry in damaged if entry.snapshot_id not in (self.snapshot_id, *removals)),

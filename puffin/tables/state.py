@@ -99,10 +99,8 @@ class TableState:
         number = natural_number(self.properties.get(name))
         return default if number is None else number
 
-    def still_has(self, column: Column) -> bool:
-        """
-        Whether the table still has a column of an earlier state; ConflictError if another job gave it another id first.
-        """
+    def keeps_column(self, column: Column) -> bool:
+        """Whether a column of an earlier state is left; ConflictError if another job gave it another id meanwhile."""
         return column.field_id in self.field_ids
 
     def specs_with(self, column: Column, transform: str) -> dict[int, list[str]]:
