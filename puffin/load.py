@@ -80,7 +80,7 @@ class Tables:
     ) -> None:
         if catalog is None and catalog_properties:
             raise UsageError("catalog properties need a catalog: name it with --catalog")
-        self._name = catalog
+        self.catalog = catalog
         self._properties = dict(catalog_properties or {})
         self._locations = locations
         self._store_for = store_for
@@ -89,13 +89,13 @@ class Tables:
     def load(self, name: NameOrPath) -> Table:
         """Load the table of this name; raises what `load_table` raises."""
         name = os.fspath(name)
-        if self._name is None or (self._locations and "/" in name):
+        if self.catalog is None or (self._locations and "/" in name):
             return _table_at(name, self._store_for)
         if "." not in name:
             raise UsageError(f"{name}: expected namespace.table, since a catalog is named")
         from puffin.iceberg.catalogs.named import table_of
 
-        return table_of(self._opened_for_tables(), self._name, name)
+        return table_of(self._opened_for_tables(), self.catalog, name)
 
     def tables_below(self, root: NameOrPath, most: int = MOST_DIRECTORIES) -> Iterator[DirectoryBelow]:
         """
@@ -154,7 +154,7 @@ class Tables:
         """
         from puffin.iceberg.catalogs.named import listed_versions
 
-        return listed_versions(self._opened(), str(self._name), namespace)
+        return listed_versions(self._opened(), str(self.catalog), namespace)
 
     def _below(self, table_at: Callable[[str, Callable[[str], Store]], Table], name: str) -> Table:
         return self.load(name) if has_query(name) else table_at(name, self._store_for)
@@ -171,15 +171,15 @@ class Tables:
     def _database(self) -> SqlDatabase | None:
         from puffin.iceberg.catalogs.named import sql_database
 
-        return sql_database(str(self._name), self._properties)
+        return sql_database(str(self.catalog), self._properties)
 
     @functools.cached_property
     def _catalog(self) -> Catalog:
-        if self._name is None:
+        if self.catalog is None:
             raise UsageError("namespaces need a catalog: name it with --catalog")
         from puffin.iceberg.catalogs.named import opened_catalog
 
-        return opened_catalog(self._name, self._properties)
+        return opened_catalog(self.catalog, self._properties)
 
 
 def _raise(error: PuffinError) -> Table:

@@ -307,7 +307,7 @@ class Lookup:
         Raises:
             UsageError: A text in place of a list, namespaces without a catalog, directories with a catalog that takes
                 no locations, or an unknown namespace.
-            SetupError, StorageError: The catalog cannot be used.
+            SetupError, StorageError: The catalog cannot be used. Beside tables below directories, only it is skipped.
         """
         names = itertools.islice(self.table_names(namespaces, roots=roots), limit)
         return filter(None, map(self._analyzed_if_readable, names))
@@ -321,7 +321,7 @@ class Lookup:
     def listed(
         self, namespaces: Iterable[str] | None = None, *, roots: Iterable[NameOrPath] = ()
     ) -> Iterator[ListedTable]:
-        """As `table_names`, with the formats of tables, and with directories and namespaces that cannot be listed."""
+        """As `table_names`, with the formats of tables, and with the places that cannot be listed."""
         check_list(namespaces, "namespaces")
         check_list(roots, "directories")
         directories = [os.fspath(root) for root in roots]

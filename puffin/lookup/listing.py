@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
-from puffin.errors import PuffinError, line_about
+from puffin.errors import PuffinError, SetupError, StorageError, line_about
 from puffin.load import ICEBERG, Tables
 from puffin.lookup.places import each_once
 from puffin.statistics.ancestry import known_sketches
@@ -39,7 +39,7 @@ class AnalyzedTable:
 @dataclasses.dataclass(frozen=True, slots=True)
 class ListedTable:
     """
-    The name of a table, or of a directory or namespace that cannot be listed, which has its ``error``.
+    The name of a table, or of a directory, namespace or catalog that cannot be listed, which has its ``error``.
 
     ``format`` is ``"iceberg"`` or ``"delta"``; None with an error.
     """
@@ -54,13 +54,20 @@ def listed_tables(tables: Tables, namespaces: Iterable[str] | None, roots: Itera
     The tables in some namespaces (None for all) and below some directories, with what cannot be listed.
 
     A namespace that the caller did name has to be there. What is below several directories comes once, with its name
-    below the first. Errors as for `puffin.Lookup.tables`.
+    below the first. A catalog that cannot be used hides no directory. Errors as for `puffin.Lookup.tables`.
     """
     known: set[Hashable] = set()
     for root in roots:
         yield from _with_error(root, lambda root: each_once(_below(tables, root), known))
     if namespaces is None:
-        for namespace in tables.namespaces():
+        try:
+            found = tables.namespaces()
+        except (SetupError, StorageError) as exc:
+            if not known:
+                raise
+            yield ListedTable(str(tables.catalog), error=exc)
+            return
+        for namespace in found:
             yield from _with_error(namespace, lambda namespace: _of_namespace(tables, namespace))
     else:
         for namespace in namespaces:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyiceberg.catalog import load_catalog
 
-from puffin.errors import StorageError, UsageError
+from puffin.errors import SetupError, StorageError, UsageError
 from puffin.load import Tables
 from puffin.lookup import Lookup
 from puffin.lookup.places import Place
@@ -123,6 +123,16 @@ def test_listing_finds_analyzed_tables_of_a_catalog(directory, entry_of, tmp_pat
         list(lookup.tables(["two", "absent"]))
     with pytest.raises(UsageError, match="found directories"):
         lookup.tables(roots=["/"])
+
+
+def test_catalog_that_does_not_answer_hides_no_directory(directory, tmp_path):
+    properties = {"type": "rest", "uri": "http://127.0.0.1:9"}
+    lookup = Lookup(catalog="prod", catalog_properties=properties, locations=True)
+    table = directory("lake/t")
+    listed = list(lookup.listed(roots=[str(tmp_path / "lake")]))
+    assert [(each.name, each.error is None) for each in listed] == [(str(table), True), ("prod", False)]
+    with pytest.raises(SetupError, match="'prod' cannot be used"):
+        list(lookup.listed())
 
 
 def test_namespaces_need_a_catalog():
