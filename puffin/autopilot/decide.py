@@ -129,8 +129,13 @@ def judge(seen: SeenTable, now: float, past: Past = Past(), questions: int = 0) 
         bytes=(status.bytes_to_read or 0) * bool(statistics) + (status.index_bytes_to_read or 0) * bool(index),
     )
     if failure is not None and failure.until > now:
+        often = "once" if failure.count == 1 else f"{failure.count} times"
         again = f"again in {shown_seconds(failure.until - now)}"
-        return dataclasses.replace(verdict, state=HELD, why=f"failed {failure.count} times, {again}: {failure.error}")
+        return dataclasses.replace(
+            verdict,
+            state=HELD,
+            why=f"failed {often}, {again}: {failure.error}",
+        )
     made = (status.statistics_timestamp_ms or 0) / 1000 if statistics else 0.0
     ran = (made, past.ended.get(seen.key, 0.0))
     # A time to come is that of another clock, or of this one before it was set back: it may be years away.

@@ -75,6 +75,7 @@ def _document(policy: Policy, tables: Sequence[SeenTable]) -> dict[str, Any]:
             }
             for table in tables
         ],
+        "unmatched": [{"rule-line": line or None, "key": key, "name": name} for line, key, name in _unmatched(tables)],
     }
 
 
@@ -91,6 +92,8 @@ def _lines(policy: Policy, tables: Sequence[SeenTable], *, file_only: bool) -> I
         return
     head = ("table", "rule", "columns", "index", "due", "")
     yield from aligned([head, *map(_row, tables)])
+    for line, key, name in _unmatched(tables):
+        yield f"{policy.file}:{line}: {key}: {name} matches no column of the tables of this rule"
 
 
 def _row(table: SeenTable) -> tuple[str, ...]:
@@ -114,6 +117,15 @@ def _row(table: SeenTable) -> tuple[str, ...]:
         str(policy.due),
         "; ".join(note for note in notes if note),
     )
+
+
+def _unmatched(tables: Sequence[SeenTable]) -> list[tuple[int, str, str]]:
+    """The line of each rule, and its keys and names that match no column of any of its tables."""
+    by_line: dict[int, frozenset[tuple[str, str]]] = {}
+    for policy in (table.policy for table in tables if table.policy is not None):
+        line = policy.rule.line
+        by_line[line] = policy.unmatched & by_line.get(line, policy.unmatched)
+    return sorted((line, key, name) for line, unmatched in by_line.items() for key, name in unmatched)
 
 
 def _without_values(policy: TablePolicy) -> str:

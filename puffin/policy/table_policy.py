@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
@@ -27,6 +27,7 @@ class TablePolicy:
         columns: Names; None for every column.
         no_values: The columns whose values must not stand in statistics.
         owner_set: The properties of the table that count, and ``unknown_properties`` those of ours that nobody reads.
+        unmatched: Names and patterns of the rule that match no column of the table, each after the key that has it.
     """
 
     rule: Rule
@@ -38,6 +39,7 @@ class TablePolicy:
     due: Due
     owner_set: tuple[str, ...] = ()
     unknown_properties: tuple[str, ...] = ()
+    unmatched: frozenset[tuple[str, str]] = frozenset()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -73,6 +75,7 @@ def table_policy(rule: Rule, properties: Mapping[str, str], types: Mapping[str, 
         joint=tuple(each for each in rule.joint if set(each.split("+")) <= set(columns)),
         no_values=_matching(rule.no_values, columns),
         due=rule.due,
+        unmatched=frozenset(_unmatched(rule, columns, indexable)),
     )
     if rule.owners == IGNORED:
         return wide
@@ -101,6 +104,16 @@ def table_policy(rule: Rule, properties: Mapping[str, str], types: Mapping[str, 
         owner_set=tuple(PREFIX + key for key in sorted(ours) if key in owner.known),
         unknown_properties=tuple(PREFIX + key for key in sorted(ours.keys() - owner.known - _ELSEWHERE)),
     )
+
+
+def _unmatched(rule: Rule, columns: Sequence[str], indexable: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for key, patterns, known in (
+        ("columns", rule.columns or (), columns),
+        ("index-columns", rule.index_columns, indexable),
+        ("no-values", rule.no_values, columns),
+    ):
+        yield from ((key, pattern) for pattern in patterns if not _matching([pattern], known))
+    yield from (("joint", each) for each in rule.joint if not set(each.split("+")) <= set(columns))
 
 
 class _Owner:

@@ -49,6 +49,18 @@ limits: {{bytes-per-day: 10 GiB, hours: 22:00-06:00}}
     return file
 
 
+def test_check_names_columns_that_no_table_of_a_rule_has(puffin: Callable[..., Any], policy: Path) -> None:
+    text = policy.read_text().replace(
+        "index-columns: [id]", "index-columns: [id, nope, 'x*']\n    joint: [id+name, id+nope]"
+    )
+    policy.write_text(text.replace("[na*]", "[na*, nema]"))
+    run = puffin("policy", "check", policy, "--json")
+    names = [("index-columns", "nope"), ("index-columns", "x*"), ("joint", "id+nope"), ("no-values", "nema")]
+    assert run.document["unmatched"] == [{"rule-line": 12, "key": key, "name": name} for key, name in names]
+    lines = puffin("policy", "check", policy).stdout.decode().splitlines()
+    assert lines[-1] == f"{policy}:12: no-values: nema matches no column of the tables of this rule"
+
+
 def test_check_says_what_the_policy_means_for_each_table(puffin: Callable[..., Any], policy: Path) -> None:
     run = puffin("policy", "check", policy, "--json")
     assert (run.code, run.stderr, run.document["valid"]) == (0, "", True)
