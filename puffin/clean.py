@@ -17,6 +17,7 @@ from puffin.index.leftovers import index_leftovers
 from puffin.statistics.private_state.deletion import delete_files
 from puffin.statistics.private_state.upkeep import lost_state
 from puffin.storage import FileInfo
+from puffin.tables.arguments import NameOrPath
 from puffin.tables.commit import remove_dead_entries
 from puffin.tables.leftovers import SAFETY_AGE, AgeLimit, Kept, Leftover, Leftovers, StoredEntry
 from puffin.tables.snapshot import MetadataEntries, Table, TableSnapshot
@@ -74,7 +75,7 @@ def clean(
     *,
     older_than: datetime.timedelta = SAFETY_AGE,
     remove: bool = False,
-    home: str | None = None,
+    home: NameOrPath | None = None,
     now: datetime.datetime | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Cleaning:
@@ -117,7 +118,7 @@ def clean(
 
 
 def _leftovers(
-    opened: TableSnapshot, limit: AgeLimit, home: str | None, among: Collection[FileInfo] | None = None
+    opened: TableSnapshot, limit: AgeLimit, home: NameOrPath | None, among: Collection[FileInfo] | None = None
 ) -> Leftovers:
     """Leftover statistics files, private state and files of the index; only those in ``among``, if given."""
 

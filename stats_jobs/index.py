@@ -138,7 +138,7 @@ class IndexRun:
         return CaughtUp(self.plan, read, self._left.before, turn)
 
 
-def existing_index(opened: TableSnapshot, home: str | None) -> IndexPlan | None:
+def existing_index(opened: TableSnapshot, home: NameOrPath | None) -> IndexPlan | None:
     """The plan to catch up the columns that a table's index has; None without an index. Raises what `index` raises."""
     of_index = IndexHome.of(opened, places.chosen_home(opened.state, home))
     found = of_index.read()

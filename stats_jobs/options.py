@@ -12,7 +12,7 @@ from puffin.sketches.joint_sketches import LEAST_COLUMNS, MOST_COLUMNS
 from puffin.sketches.sizes import DEFAULT_LG_K, check_lg_k
 from puffin.statistics.kinds import DISTRIBUTION, ROW_COUNTS, sized_kinds
 from puffin.statistics.kinds.kind import Kind
-from puffin.tables.arguments import check_list
+from puffin.tables.arguments import NameOrPath, check_list
 from puffin.tables.base import SnapshotSelector
 
 AUTO, FULL, INCREMENTAL = "auto", "full", "incremental"
@@ -41,7 +41,8 @@ class Options:
         no_values: Whether to keep no value of the table, or the columns to keep none of: hashes only, and no bounds.
             Later runs that are not ``"full"`` keep none either.
         no_joint: Whether to drop joint sketches that an earlier run was asked for and this one is not.
-        home: The URI of a directory for private state; None for the table's property, or a hidden folder of the table.
+        home: A directory for private state, by its path or URI; None for the table's property, or a hidden folder of
+            the table.
         index: Whether to catch up the table's index, if it has one, with the same reading.
         keep_entries: How many statistics entries of ours the table's metadata keeps, this run's included; None for all.
             The nearest entry of each branch and tag stays beside them.
@@ -63,7 +64,7 @@ class Options:
     row_counts: bool = True
     no_values: bool | tuple[str, ...] = False
     no_joint: bool = False
-    home: str | None = None
+    home: NameOrPath | None = None
     index: bool = True
     keep_entries: int | None = None
     commit: bool = True
@@ -125,7 +126,7 @@ class IndexOptions:
     columns: tuple[str, ...] | None = None
     drop: tuple[str, ...] = ()
     fpp: float | None = None
-    home: str | None = None
+    home: NameOrPath | None = None
     dry_run: bool = False
     driver_bytes: int = DRIVER_BYTES
 

@@ -26,6 +26,7 @@ from puffin.statistics.private_state import places
 from puffin.statistics.private_state.deletion import delete_files
 from puffin.statistics.private_state.writing import write_blobs
 from puffin.storage import FileInfo, join
+from puffin.tables.arguments import NameOrPath
 from puffin.tables.leftovers import SAFETY_AGE, AgeLimit
 from puffin.tables.snapshot import TableSnapshot
 from puffin.version import created_by
@@ -65,7 +66,7 @@ def in_steps(scans: Sequence[Scan], size: int, parallelism: int) -> list[list[Sc
 class KeptSteps:
     """The files of steps in the folder of a table's private state, as one run finds, writes and deletes them."""
 
-    def __init__(self, opened: TableSnapshot, home: str | None) -> None:
+    def __init__(self, opened: TableSnapshot, home: NameOrPath | None) -> None:
         self._opened = opened
         self._directory = places.directory(opened.state, places.chosen_home(opened.state, home))
         self._ours: list[str] = []

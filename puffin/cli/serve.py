@@ -114,6 +114,8 @@ def command(
     """
     if not (roots or catalogs or policy_file is not None):
         raise click.UsageError("expected --allow-root, --catalog or --policy: nothing else is served")
+    if catalog_properties and not catalogs:
+        raise click.UsageError("catalog properties need a catalog: name it with --catalog")
     from puffin.server.settings import Limits, Settings, check_warehouses, read_token
 
     stderr, pilot = diagnostics_of(ctx), None

@@ -35,7 +35,7 @@ def error_about(where: str, exc: Exception, schema: Mapping[str, Any]) -> Puffin
         types = {field.name: field.type for field in fields_of(schema)}
         if unknown[1] in types:  # pyiceberg does not know its type, and the schema that it was given lacks it
             type_ = types[unknown[1]]
-            kind = type_ if isinstance(type_, str) else type_["type"]
+            kind = type_.get("type", "unknown") if isinstance(type_, Mapping) else type_
             return UnsupportedTypeError(f"filter {where!r}: column {unknown[1]!r} of type {kind} cannot be filtered")
         hint = did_you_mean(unknown[1], types)
         return ColumnNotFound(f"filter {where!r}: no column {unknown[1]!r}{hint}")

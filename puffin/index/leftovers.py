@@ -16,13 +16,14 @@ from puffin.statistics.private_state import places
 from puffin.statistics.private_state.deletion import delete_files
 from puffin.statistics.private_state.upkeep import directories
 from puffin.storage import FileInfo, is_temporary_name, join
+from puffin.tables.arguments import NameOrPath
 from puffin.tables.leftovers import AgeLimit, Kept, Leftover, Leftovers, link_objection
 from puffin.tables.snapshot import TableSnapshot
 
 _log = logging.getLogger(__name__)
 
 
-def index_leftovers(opened: TableSnapshot, limit: AgeLimit, home: str | None) -> Leftovers:
+def index_leftovers(opened: TableSnapshot, limit: AgeLimit, home: NameOrPath | None) -> Leftovers:
     """
     The files of a table's indexes that may go, and those that stay, in ``home`` and in the known homes.
 

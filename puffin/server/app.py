@@ -20,8 +20,9 @@ from starlette.routing import Route
 from puffin.lookup import Question
 from puffin.server import answers, documents, metrics, openapi, page
 from puffin.server.encoded import Encoded, encode
-from puffin.server.entrance import HEALTH, ICEBERG, PLAN, READY, STATS, App, Entrance
+from puffin.server.entrance import HEALTH, PLAN, READY, STATS, App, Entrance
 from puffin.server.hosts import Hosts
+from puffin.server.iceberg.paths import ICEBERG
 from puffin.server.problems import Problem
 from puffin.server.service import Asked, Service
 from puffin.server.settings import Settings

@@ -23,6 +23,7 @@ from puffin.server.encoded import COMMON, IS_HEAD, Encoded
 from puffin.server.hosts import Hosts
 from puffin.server.iceberg import errors as iceberg_errors
 from puffin.server.iceberg.errors import error_body, iceberg_problem
+from puffin.server.iceberg.paths import ICEBERG, ICEBERG_CONFIG, ICEBERG_V1
 from puffin.server.metrics import Metrics
 from puffin.server.problems import MEDIA_TYPE, Problem
 from puffin.server.service import Service
@@ -37,10 +38,6 @@ App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 STATS = "/v1/stats"
 PLAN = "/v1/plan"
-ICEBERG = "/iceberg/"
-"""What the paths of the Iceberg REST face begin with."""
-ICEBERG_V1 = f"{ICEBERG}v1/"
-ICEBERG_CONFIG = f"{ICEBERG_V1}config"
 HEALTH = "/healthz"
 READY = "/readyz"
 OPEN = frozenset({HEALTH, READY, *page.FILES})

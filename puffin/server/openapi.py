@@ -6,8 +6,9 @@ from http import HTTPStatus
 from typing import Any
 
 from puffin.server import metrics, problems
-from puffin.server.entrance import ICEBERG, OPEN
+from puffin.server.entrance import OPEN
 from puffin.server.iceberg.errors import MEDIA_TYPE
+from puffin.server.iceberg.paths import ICEBERG
 
 _DESCRIPTION = (
     "What a query planner asks: the number of distinct values of columns, with bounds and age, from the metadata of "

@@ -7,7 +7,8 @@ the header the client loads the metadata of a table again each time that it need
 
 from __future__ import annotations
 
-from puffin.server.entrance import ICEBERG, App, Message, Receive, Scope, Send
+from puffin.server.entrance import App, Message, Receive, Scope, Send
+from puffin.server.iceberg.paths import ICEBERG
 
 
 class _AsSpelled(bytes):

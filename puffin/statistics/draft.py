@@ -20,6 +20,7 @@ from puffin.statistics.damage import damaged_entries
 from puffin.statistics.private_state.places import chosen_home
 from puffin.statistics.private_state.writing import StatisticsFiles
 from puffin.statistics.retained import read_stored
+from puffin.tables.arguments import NameOrPath
 from puffin.tables.base import StatisticsEntry
 from puffin.tables.snapshot import PartitionStatisticsWriter, TableSnapshot
 
@@ -34,7 +35,7 @@ class FileOptions:
     """
 
     codec: str | None = None
-    home: str | None = None
+    home: NameOrPath | None = None
     repairs: bool = True
     keep_entries: int | None = None
 

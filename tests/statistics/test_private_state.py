@@ -164,6 +164,15 @@ def test_home_chosen_by_the_caller_is_found_from_the_entry(shared, tmp_path):
     assert table.check().current
 
 
+def test_home_in_the_current_directory_is_found_from_others(shared, tmp_path, monkeypatch):
+    table = shared("t", numbers(*range(50)))
+    monkeypatch.chdir(tmp_path)
+    table.analyze(home=Path("home"))
+    monkeypatch.chdir("/")
+    table.delete("k >= 40")
+    assert bases(table.analyze())["k"] == (40, "changed-files")
+
+
 def test_home_set_by_the_table_is_used_and_carried_blobs_are_copied_there(shared, tmp_path):
     table = shared("t", numbers(*range(50)))
     table.analyze()

@@ -27,9 +27,9 @@ from puffin.rest_catalog.planned_scan import PlannedScan
 from puffin.rest_catalog.scan_request import ScanRequest
 from puffin.rest_catalog.upstream_table import States
 from puffin.server.encoded import IS_HEAD, is_among
-from puffin.server.entrance import ICEBERG_CONFIG, ICEBERG_V1
 from puffin.server.iceberg import documents
 from puffin.server.iceberg.errors import error_document, iceberg_problem
+from puffin.server.iceberg.paths import ICEBERG_CONFIG, ICEBERG_V1
 from puffin.server.iceberg.plans import Owner, Plans, plan_tasks
 from puffin.server.service import Service
 from puffin.server.settings import Settings

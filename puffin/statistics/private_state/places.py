@@ -19,7 +19,11 @@ Many tables may share a home that the owner chooses; each has a folder of its ow
 
 from __future__ import annotations
 
+import os
+
 from puffin.storage import join
+from puffin.storage.uri import local_name
+from puffin.tables.arguments import NameOrPath
 from puffin.tables.base import StatisticsEntry
 from puffin.tables.state import TableState
 
@@ -31,10 +35,15 @@ PARTS, PROGRESS, INDEX, SEGMENTS = "parts", "progress", "index", "segments"
 PART_NAME = "version-hint.text"
 
 
-def chosen_home(state: TableState, asked: str | None) -> str | None:
+def chosen_home(state: TableState, asked: NameOrPath | None) -> str | None:
     """The home that the caller or the table's owner chose, without a slash at its end; None for the default."""
-    said = asked or state.properties.get(HOME)
+    said = _from_anywhere(os.fspath(asked)) if asked else state.properties.get(HOME)
     return said.rstrip("/") if said else None
+
+
+def _from_anywhere(home: str) -> str:
+    """A home as it can be named in metadata, which is read in other directories than this one."""
+    return os.path.abspath(home) if local_name(home) == home else home  # noqa: PTH100 - pathlib is slow to import
 
 
 def home_of(entry: StatisticsEntry) -> str | None:

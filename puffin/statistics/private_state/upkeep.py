@@ -18,6 +18,7 @@ from puffin.statistics.private_state import places
 from puffin.statistics.private_state.deletion import delete_files
 from puffin.statistics.private_state.manifest import Manifest, decode
 from puffin.storage import FileInfo, Store, is_temporary_name, join
+from puffin.tables.arguments import NameOrPath
 from puffin.tables.leftovers import SAFETY_AGE, AgeLimit, Kept, Leftover, Leftovers, link_objection
 from puffin.tables.snapshot import TableSnapshot
 from puffin.tables.state import TableState
@@ -36,13 +37,15 @@ def has_private_state(opened: TableSnapshot) -> bool:
     )
 
 
-def directories(state: TableState, home: str | None) -> list[str]:
+def directories(state: TableState, home: NameOrPath | None) -> list[str]:
     """The known folders of private state: the default, the owner's, the caller's, and those of entries."""
     homes = [None, places.chosen_home(state, home), *map(places.home_of, state.statistics.values())]
     return list(dict.fromkeys(places.directory(state, each) for each in homes))
 
 
-def lost_state(opened: TableSnapshot, limit: AgeLimit, home: str | None, going: Collection[str] = ()) -> Leftovers:
+def lost_state(
+    opened: TableSnapshot, limit: AgeLimit, home: NameOrPath | None, going: Collection[str] = ()
+) -> Leftovers:
     """
     The files of private state that may go, manifests before the parts that only they refer to, and those that stay.
 
@@ -59,7 +62,7 @@ def lost_state(opened: TableSnapshot, limit: AgeLimit, home: str | None, going: 
     return Leftovers(tuple(files), tuple(kept))
 
 
-def remove_lost_state(opened: TableSnapshot, home: str | None) -> None:
+def remove_lost_state(opened: TableSnapshot, home: NameOrPath | None) -> None:
     """
     Delete private state that has been lost for longer than any job takes; log failures, and raise none.
 
