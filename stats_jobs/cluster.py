@@ -100,7 +100,7 @@ class Cluster(abc.ABC):
 
     @abc.abstractmethod
     def thread_setup(self, threads: int) -> Callable[[], None]:
-        """What each of so many threads calls first, so that its jobs run with the settings of this thread."""
+        """What each of ``threads`` threads calls first, so that its jobs run with the settings of this one."""
 
     def cancel(self) -> None:
         """
@@ -122,7 +122,7 @@ class Cluster(abc.ABC):
         """Cancel the jobs that run under a name; one that is gone is no error."""
 
     def _tasks_for(self, documents: int) -> int:
-        """How many tasks take so many documents: some for each core, to even out slow ones."""
+        """How many tasks take these documents: some for each core, to even out slow ones."""
         return min(documents, _ROUNDS * self.parallelism)
 
     @contextlib.contextmanager

@@ -13,7 +13,7 @@ _MB = 1_000_000
 MOST_STATE = 640 * _MB  # of the columns of a batch while they are read; Python itself takes a third of a GB
 NUMBERS_STATE, _TEXTS_STATE = 7 * _MB, 14 * _MB  # of a column of many values; of texts, the first 64 bytes are kept
 _TEXTS = ("string", "binary", "fixed")
-_BY_PARTITION = 8  # a column with sketches by partition is about as large as so many without
+_BY_PARTITION = 8  # a column with sketches by partition is about as large as this many without
 
 
 def by_columns(scan: Scan) -> list[Scan]:

@@ -128,7 +128,7 @@ class ConnectCluster(Cluster):
         return [pickle.loads(found[key]) for key in sorted(found)]  # noqa: S301 - ours
 
     def _in_tasks(self, documents: Sequence[Document], tasks: int) -> DataFrame:
-        """A data frame with documents in so many partitions."""
+        """A data frame with the documents in ``tasks`` partitions."""
         rows = [(place, *document) for place, document in enumerate(documents)]
         try:
             frame: DataFrame = self._session.createDataFrame(rows, DOCUMENTS)

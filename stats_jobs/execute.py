@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from puffin.files.rows import Rows
 
 KERNELS_PAY = 16 * 1024 * 1024
-"""Compiling or loading kernels pays off for a process that reads at least so many bytes of files."""
+"""A process that reads at least this many bytes of files compiles or loads the kernels."""
 
 _AVRO_WEIGHT = 8  # kernels pay from this many times fewer bytes of Avro on
 

@@ -135,7 +135,7 @@ class JvmCluster(Cluster):
 
     def thread_setup(self, threads: int) -> Callable[[], None]:
         """
-        What each of so many threads calls first, so that its jobs run with the settings of this thread.
+        What each of ``threads`` threads calls first, so that its jobs run with the settings of this one.
 
         A caller's session may have a scheduler pool and a job group that are set for the calling thread only.
         """

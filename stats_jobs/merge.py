@@ -64,7 +64,7 @@ class Groups:
         return cls(of_column, weight, pieces=math.ceil(results / size))
 
     def take_as_they_are(self, tasks: int) -> bool:
-        """Whether the results of so many tasks are few and small enough to merge on the driver."""
+        """Whether the results of this many tasks are few and small enough to merge on the driver."""
         return tasks * len(self.of_column) * self.weight <= _FEW
 
     def reducers(self, tasks: int) -> list[int]:

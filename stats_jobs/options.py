@@ -48,7 +48,7 @@ class Options:
             The nearest entry of each branch and tag stays beside them.
         commit: Whether the table's metadata gets to refer to the file.
         dry_run: Compute only; write nothing at all.
-        driver_bytes: Read at most so many bytes in this process, without starting Spark.
+        driver_bytes: The most bytes to read in this process, without starting Spark.
 
     Raises:
         UsageError: A value is not one of the choices, or there is a text in place of a list.

@@ -47,7 +47,7 @@ def plan_batches(scans: Iterable[Scan], *, parallelism: int) -> list[Scan]:
 
 
 def piece_bytes(total: int, parallelism: int) -> int:
-    """The size of pieces of so many bytes: smaller than batches, so that batches get about equal work."""
+    """The size of pieces, of ``total`` bytes in all: smaller than batches, so that batches get about equal work."""
     pieces = max(min(-(-total // LARGEST_BATCH), MOST_BATCHES), parallelism * BATCHES_PER_CORE)
     return max(SMALLEST_SPLIT, total // pieces)
 

@@ -28,7 +28,7 @@ from stats_jobs.scan import Scan, name_and_count
 if TYPE_CHECKING:
     from puffin.files.formats import DataFiles, FirstOpened
 
-_COLUMNS_PER_THREAD = 4  # so many even out what threads have to do
+_COLUMNS_PER_THREAD = 4  # enough to even out what threads have to do
 _MOST_PIECES = 16  # for each thread: every piece goes through all files
 _MOST_OPEN = 128  # files that all threads keep open together
 _ALONE = 0.05  # seconds that one thread reads alone: for small work, several would fight over the interpreter lock

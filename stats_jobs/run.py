@@ -132,7 +132,7 @@ class _Progress:
         self._before = 0
 
     def of_step(self, batches: int) -> Progress | None:
-        """What the next step calls, which has so many batches."""
+        """What the next step calls; ``batches`` is how many it has."""
         progress, before = self._progress, self._before
         self._before += batches
         return None if progress is None else lambda done, of: progress(before + done * batches // of, self._batches)

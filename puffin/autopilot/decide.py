@@ -89,7 +89,7 @@ def decide(
 
 
 def within(verdicts: Iterable[Verdict], left: int | None) -> Iterator[tuple[Verdict, bool]]:
-    """Each due table, and whether it may still start when so many bytes are left of the budget (None: no limit)."""
+    """Each due table, and whether it may still start with this many bytes left of the budget (None: no limit)."""
     for verdict in verdicts:
         if verdict.state == DUE:
             yield verdict, left is None or left > 0

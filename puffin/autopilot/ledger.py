@@ -59,7 +59,7 @@ class Ledger:
             return True
 
     def settle(self, reserved: int, actual: int, day: str) -> None:
-        """A run for which bytes were reserved has ended, and has read so many."""
+        """A run for which bytes were reserved has ended, and has read ``actual`` bytes."""
         with self._changing() as kept:
             if kept["day"] == day:
                 kept["spent"] = max(0, kept["spent"] + actual - reserved)

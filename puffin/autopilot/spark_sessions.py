@@ -32,7 +32,7 @@ class SparkSessions:
 
     @contextlib.contextmanager
     def lend(self, size: int) -> Iterator[SparkStarter]:
-        """A starter for a table with so many bytes to read, which borrows the session when the table needs Spark."""
+        """A starter for a table with this many bytes to read, which borrows the session when the table needs Spark."""
         with contextlib.ExitStack() as held:
             yield _OnDemand(lambda: held.enter_context(self._session(self._use.size_for(size))))
 

@@ -131,7 +131,7 @@ def how_to_run(command: _Command) -> _Command:
                 "--driver-bytes",
                 callback=byte_size,
                 metavar="SIZE",
-                help="Read up to so many bytes of files without starting Spark, as a number or such as 1GiB, which "
+                help="Read up to this many bytes of files without starting Spark, as a number or such as 1GiB, which "
                 "is the default.",
             ),
             click.option("--master", metavar="URL", help="Spark master; by default every core of this machine."),

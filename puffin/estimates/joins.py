@@ -107,7 +107,7 @@ class JoinRows(NamedTuple):
         )
 
     def within_sides(self, left: float, right: float) -> JoinRows:
-        """The same if the sides have at most so many rows."""
+        """The same if the sides have at most these rows."""
         pairs = left * right
         return JoinRows(
             self.rows.within(0, pairs),

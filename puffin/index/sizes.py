@@ -1,4 +1,4 @@
-"""The rate of false positives of an index, and how many bytes it takes for so many distinct values in each file."""
+"""The rate of false positives of an index, and the bytes that it takes by the distinct values of each file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check_fpp(fpp: float) -> None:
 
 
 def index_bytes(distinct: npt.NDArray[np.float64], fpp: float) -> int:
-    """The expected bytes of one segment with filters of so many distinct values each; 0 without files."""
+    """The expected bytes of one segment, by the distinct values of each file; 0 without files."""
     if len(distinct) == 0:
         return 0
     blocks = np.maximum(distinct, 1) / values_per_block(fpp)

@@ -73,7 +73,7 @@ def _decimals(array: pa.Array, column: ValueType) -> Iterator[SerializedValues]:
 
 
 def decimal_width(precision: int) -> int:
-    """The fewest bytes of two's complement that hold every number of so many digits."""
+    """The fewest bytes of two's complement that hold every number of this many digits."""
     largest: int = 10**precision
     return (largest.bit_length() + 8) // 8
 

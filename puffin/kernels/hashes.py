@@ -31,7 +31,7 @@ _U = np.uint64
 _ZERO, _ONE, _TWO = _U(0), _U(1), _U(2)
 _BLOCK = 512  # hashes, which leaves room in the smallest table, of 4,096 slots
 _MANY_SKIPPED = _U(7 << 60)  # an eighth of them, since all are below 2^63
-_UNEVEN = 8  # sorting takes too long if a hash shares its bucket with so many others on average
+_UNEVEN = 8  # sorting takes too long if a hash shares its bucket with this many others on average
 
 Array = npt.NDArray[np.uint64]
 

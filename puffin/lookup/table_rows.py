@@ -80,7 +80,7 @@ def _nearest_count(opened: TableSnapshot) -> tuple[KnownSketch, int] | None:
 
 
 def _rows_since(known: KnownSketch, rows: int, *, is_delta: bool) -> Interval | None:
-    """The rows after what came and went since so many were counted; None if unknown, also if more went than came."""
+    """The rows that were counted, and what came and went since; None if unknown, also if more went than there were."""
     since = known.freshness
     if since.records_added is None or (since.records_deleted is None and is_delta):
         return None

@@ -142,7 +142,7 @@ class SparkUse:
     idle: int = 600
 
     def size_for(self, size: int) -> SparkSize:
-        """The session for a table with so many bytes to read."""
+        """The session for a table with this many bytes to read."""
         return next((each for each in reversed(self.sizes) if size >= each.from_bytes), self.sizes[0])
 
 

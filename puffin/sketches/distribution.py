@@ -36,7 +36,7 @@ from puffin.values.value_bytes import MOST_BYTES, contents, cut_to
 SAMPLE, HEAVY = 6144, 3072
 """The most values in the sample, and the most heavy values."""
 PARTS = 2
-"""Distributions of parts of the rows have so many times the heavy values, since the parts may disagree on them."""
+"""Distributions of parts of the rows keep this many times the heavy values, since parts may disagree on them."""
 MOST_VALUE_BYTES = 96 * 1024
 """The most bytes of all values together; if they have more, they are cut shorter."""
 CUTS = (MOST_BYTES, 32, 24, 16, 12, 8)
@@ -45,7 +45,7 @@ BUCKET_SHIFT = np.uint64(16)
 """The bits of a hash below those that choose its bucket; the same as in `puffin.kernels.heavy`, which loads numba."""
 _ENOUGH = 32  # heavy values whose rows are exact, to tell something of the others
 _MANY_ROWS = 1 << 24
-"""From so many rows on there are `FEWER_BUCKETS`, since each takes more bytes."""
+"""A distribution of this many rows or more has `FEWER_BUCKETS`, since each takes more bytes."""
 
 Counts: TypeAlias = "npt.NDArray[np.uint64]"
 Flags: TypeAlias = "npt.NDArray[np.bool_]"
@@ -238,7 +238,7 @@ class Distribution:
         return int(self.low.sum()) == self.rows
 
     def cut(self, sample: int = SAMPLE, times: int = 1) -> Distribution:
-        """At most so many values in the sample, and ``times`` `HEAVY` others."""
+        """Keep at most ``sample`` values in the sample, and ``times`` `HEAVY` others."""
         theta, in_sample = self.theta, self.in_sample
         present = np.flatnonzero(in_sample)
         if len(present) > sample:
@@ -299,7 +299,7 @@ class Distribution:
 
 
 def bucket_of(hashes: Hashes, count: int) -> npt.NDArray[np.intp]:
-    """The bucket of each hash, of so many."""
+    """The bucket of each hash."""
     return (hashes >> BUCKET_SHIFT).astype(np.intp) & (count - 1)
 
 

@@ -61,7 +61,7 @@ def _normal_bound(retained: float, share: float, std_devs: int) -> float:
 
 
 def _sketch_of(theta: int, retained: int) -> Any:
-    """Any sketch of that library with so many hashes: the bounds depend only on their number."""
+    """A sketch of that library with this number of hashes, on which alone the bounds depend."""
     from datasketches import compact_theta_sketch
 
     hashes = memoryview(array("Q", range(1, retained + 1)))

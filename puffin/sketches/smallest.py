@@ -15,7 +15,7 @@ from puffin.kernels import kernels_ready
 from puffin.sketches.theta_image import MAX_THETA
 
 _LEAST_WORTH_SORTING = 1 << 14
-_PART = 32  # one in so many values is looked at to tell how many there are
+_PART = 32  # one value in this many is looked at, to tell how many there are
 _DEVIATIONS = 4  # so seldom are they fewer than expected
 
 

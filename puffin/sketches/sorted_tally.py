@@ -21,7 +21,7 @@ _HELD = 1 << 14
 _UNSORTED = 1 << 18
 _BUCKETS = 1 << 16
 _LAST_BUCKET = _BUCKETS - 1
-_BUSY = 4  # buckets with so many times the rows of the others are looked into
+_BUSY = 4  # buckets with this many times the rows of the others are looked into
 
 
 class SortedValueTally:

@@ -21,14 +21,14 @@ _SLOTS_PER_VALUE = 8  # in a new table; the fewer slots are used, the more searc
 _SIFTING = 1 << 15  # of the first table that does not hold all values
 _WORDS = 4  # of a slot, two of them in the first half of the table
 _BUCKETS = 1 << 17
-_MOST_HELD = 28_000  # so many values fit the largest table with some room, if others than expected come
-_LOOKED_AHEAD = 1 << 14  # from so many rows on it is worth looking at them before they are counted
-_LOOKED_AT = 16  # every so many buckets are looked at to choose a floor
+_MOST_HELD = 28_000  # the most values that the largest table takes, with some room for values that were not expected
+_LOOKED_AHEAD = 1 << 14  # with this many rows, it is worth looking at them before they are counted
+_LOOKED_AT = 16  # one bucket in this many is looked at to choose a floor
 _GROWTH = 2  # the table should be full again only when there are half as many rows more
-_FEW = 64  # no values stand out if one in so many buckets has hardly more rows than one in `_busy`
+_FEW = 64  # no values stand out if one in this many buckets has hardly more rows than one in `_busy`
 _UNIQUE = 0.9  # such a share of rows have values of their own if hardly any value has many
 _LEAST_BUSY = 1 << 10  # so few of the buckets are busy if it is full too soon again and again
-_TIMES_PICKED = 3  # values are dropped when so many times the sample are picked
+_TIMES_PICKED = 3  # values are dropped when this many times the sample are picked
 _EVERY_BUCKET = np.ones(1, np.uint32)
 _ONES = np.broadcast_to(np.uint64(1), 1 << 40)
 
@@ -56,7 +56,7 @@ class TableValueTally:
         self._is_ahead = False  # whether buckets have the rows of a slice that the table has not yet
         self._theta = MAX_THETA
         self._most_picked = _TIMES_PICKED * sample
-        self._busy = 8  # one in so many buckets may be busy when the floor rises
+        self._busy = 8  # one in this many buckets may be busy when the floor rises
 
     def add(self, hashes: Hashes, rows: Rows | None, values: SerializedValues) -> None:
         """Count hashes and pick the values that are wanted."""
@@ -222,7 +222,7 @@ class TableValueTally:
         return found.view(np.uint64).reshape(-1, _WORDS)  # numba's own uint64 is slow in `np.add.at`
 
     def _move(self, slots: int, values: npt.NDArray[np.uint64]) -> None:
-        """Make an empty table of so many slots, and put values into it."""
+        """Make an empty table of this many slots, and put values into it."""
         from puffin.kernels.heavy import put_values
 
         if len(self._slots) == _WORDS * slots:

@@ -77,12 +77,12 @@ class _Taking:
 
 
 def are_many(columns: int) -> bool:
-    """Whether the values of so many columns are put aside."""
+    """Whether a run of this many columns puts their values aside."""
     return columns > MANY
 
 
 def put_aside(columns: int) -> PutAside:
-    """What takes the values of each of so many columns and returns them, put aside if the columns are many."""
+    """What takes the values of each column and returns them, put aside if the columns are many."""
     return Aside().put if are_many(columns) else _as_they_are
 
 

@@ -31,14 +31,14 @@ LEAST_BYTES = 16 * 1024 * 1024
 
 MOST_DELTAS = 16
 MOST_SHARE = 0.25
-"""Deltas take at most so many times the bytes of what they are deltas of, when another one is added."""
+"""When another delta is added, all together take at most this share of the bytes of what they belong to."""
 
 _ROW_BYTES = 16  # of one row in a delta: a hash and a value
 WITH_DELTAS: tuple[Kind[Any], ...] = (ROW_COUNTS, DISTRIBUTION)
 
 
 def takes_delta(kept: Iterable[KeptBlob], rows: int) -> bool:
-    """Whether deltas of so many rows pay, beside all of these blobs of one manifest."""
+    """Whether deltas of ``rows`` rows pay, beside all of these blobs of one manifest."""
     parts = {part.id: (part.file_size, is_delta) for blob in kept for part, is_delta in _parts(blob)}
     columns = {blob.key.field_id for blob in kept}
     base = sum(size for size, is_delta in parts.values() if not is_delta)

@@ -82,7 +82,7 @@ class ChunkSummary:
             self._see(comparable_array(values.array), values.rows)
 
     def total(self, rows: int) -> RowSummary:
-        """The summary of so many rows."""
+        """The summary of ``rows`` rows."""
         nulls: int | None = rows - self._values
         nans: int | None = self._nans
         total_bytes: int | None = self._bytes

@@ -41,7 +41,7 @@ _TEMPORAL = frozenset({"date", "time", "timestamp", "timestamptz", "timestamp_ns
 _EPOCH_DAY = "1970-01-01T"
 _UNITS_OF_DAY = {"us": 86_400 * 10**6, "ns": 86_400 * 10**9}
 _YEARS, _DAYS = 400, 146_097
-"""After so many years the calendar repeats; Arrow has no text for years beyond four digits."""
+"""The calendar repeats after this many years; Arrow has no text for years beyond four digits."""
 _FIRST_YEAR = 1770  # of a cycle around 1970, which nanoseconds reach too
 _LAST_PLAIN_YEAR = 9999  # ISO 8601 has a sign before the years after it, and before those below 0
 _YEAR = re.compile(r"(?:[0-9]{4}|[+-][0-9]{4,7})(?=-)")

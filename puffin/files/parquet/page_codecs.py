@@ -86,7 +86,7 @@ def open_stream(codec: int, source: pa.NativeFile, offset: int, compressed_size:
 
 
 def read_exactly(stream: Stream, size: int, left: int) -> bytes:
-    """Read so many bytes of a stream that should have ``left`` bytes; ValueError if it does not."""
+    """Read ``size`` bytes of a stream that should have ``left`` bytes; ValueError if it does not."""
     if size > left:
         raise ValueError(f"expected {size} more bytes in a page that has {left}")
     found = stream.read(size)
