@@ -20,16 +20,14 @@ from puffin.tables.expression import Constant
 _ANY = ValueSet(VALUES.spans, nan=True, null=True)
 
 
-def groups_of(table: TableRows, field_ids: Sequence[int], where: FilterPart, joint: Interval | None = None) -> Interval:
-    """
-    Estimate the groups of these columns among the rows that pass a filter, with 95 % bounds.
-
-    ``joint`` is the number of tuples of all columns, if it is known.
-    """
+def groups_of(table: TableRows, field_ids: Sequence[int], where: FilterPart) -> Interval:
+    """Estimate the groups of these columns among the rows that pass a filter, with 95 % bounds."""
     passing = rows_of(table, where)
     if passing.upper < 1:
         return Interval.exactly(0)
     found = [_OfColumn.of(table, field_id, where) for field_id in dict.fromkeys(field_ids)]
+    tuples = table.tuples(tuple(sorted(set(field_ids)))) if len(found) > 1 else None
+    joint = None if tuples is None else tuples.groups
     if len(found) == 1:
         together = found[0].left
     elif joint is not None and isinstance(where, Constant):

@@ -151,7 +151,7 @@ class Estimator:
         guessed: tuple[str, ...] = ()
         if columns is not None:
             field_ids = [column.field_id for column in columns]
-            groups = groups_of(table, field_ids, part, self._tuples(columns))
+            groups = groups_of(table, field_ids, part)
             if not groups.is_exact:
                 guessed = tuple(each.name for each in columns if self.column(each.field_id).facts.ndv is None)
         return TableEstimate(
@@ -308,12 +308,6 @@ class Estimator:
                 found = {} if self.opened.is_empty else joint_of(self.opened, field_ids)
                 self._joint[field_ids] = found.get(field_ids)
         return self._joint[field_ids]
-
-    def _tuples(self, columns: Sequence[Column]) -> Interval | None:
-        """The number of distinct tuples of these columns, if they have a joint sketch."""
-        field_ids = _ids(columns)
-        found = self.tuples(field_ids) if len(field_ids) > 1 else None
-        return None if found is None else found.groups
 
     def _parse(self, where: str) -> Expression:
         if self._parser is None:

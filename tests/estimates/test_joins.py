@@ -135,6 +135,7 @@ def test_pairs_of_a_composite_join_stand_in_any_order(make):
         found = lookup.estimate_join(paths[0], columns, paths[1], columns)
         assert found.rows.method == "all values"
         assert found.rows.rows.rounded() == (expected[0],) * 3
+        assert found.left.ndv == Lookup().estimate(paths[0], group_by=columns.split("+")).groups.rounded()[0]
     crossed = lookup.estimate_join(paths[0], "x+y", paths[1], "y+x")  # the joint sketches hash these tuples otherwise
     assert crossed.rows.method == "independence assumed"
     assert crossed.rows.rows.lower <= counted(*rows, [("x", "y"), ("y", "x")], ("true", "true"))[0]
