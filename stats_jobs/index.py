@@ -167,7 +167,7 @@ def _plan(opened: TableSnapshot, options: IndexOptions) -> IndexPlan:
         found = home.checked(home.read_to_rebuild() if options.columns else home.read())
     except CorruptMetadataError as exc:
         raise CorruptMetadataError(f"{exc}; name columns with --columns to build the index anew") from exc
-    if found.manifest.version == 0 and not options.columns:
+    if not found.manifest.columns and not options.columns:
         raise UsageError(
             f"{home.directory}: expected an index, found none: name columns with --columns, or see --advise"
         )

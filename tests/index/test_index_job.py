@@ -144,6 +144,10 @@ def test_table_without_an_index_needs_columns(table: Table) -> None:
         indexed(table)
     with pytest.raises(UnsupportedTypeError, match=r"column 'b': a boolean"):
         indexed(table, "b")
+    indexed(table, "k")
+    indexed(table, drop=("k",))
+    with pytest.raises(UsageError, match="--advise"):
+        indexed(table)
 
 
 def test_filters_serve_older_versions_and_rows_that_were_deleted_since(table: Table) -> None:
