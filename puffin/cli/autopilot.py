@@ -16,13 +16,14 @@ import click
 
 from puffin.cli.diagnostics import diagnostics_of, fail_if_any
 from puffin.cli.logs import errors_shown
-from puffin.cli.options import as_json, diagnostics, log_format, of_remote
+from puffin.cli.options import as_json, diagnostics, in_policy, log_format, of_remote
 from puffin.cli.render import aligned, counted, human_bytes, print_json, print_lines, with_catalog
 
 if TYPE_CHECKING:
     from puffin.autopilot.decide import Verdict
     from puffin.autopilot.events import Event
     from puffin.autopilot.pilot import Autopilot
+    from puffin.policy.model import Policy
 
 _GRACE = 8.0  # seconds that runs have to end after a signal
 _MOST_REASONS = 3  # of broken tables, in the line of a failure
@@ -34,6 +35,7 @@ _GRACE_BESIDE = 1.5  # after the server has ended, which takes up to eight
 @click.option("--once", is_flag=True, help="Look and run what is due once, then end; for cron and Airflow.")
 @click.option("--dry-run", is_flag=True, help="Show what would run now and what it would read; run nothing.")
 @of_remote
+@in_policy
 @click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Serve /metrics and /healthz.")
 @click.option("--metrics-host", default="127.0.0.1", metavar="NAME", help="Interface of --metrics-port.")
 @as_json
@@ -47,6 +49,7 @@ def command(
     once: bool,
     dry_run: bool,
     remote: str | None,
+    narrowed: Callable[[Policy], Policy],
     metrics_port: int | None,
     metrics_host: str,
     json_output: bool,
@@ -67,7 +70,7 @@ def command(
     from puffin.policy.document import read_policy
 
     stderr = diagnostics_of(ctx)
-    policy = read_policy(file)
+    policy = narrowed(read_policy(file))
     if remote is not None:
         policy = policy.over_connect(remote)
     events: deque[Event] = deque(maxlen=None if once else 0)  # those of a loop would never end

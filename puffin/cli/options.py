@@ -6,11 +6,14 @@ import datetime
 import functools
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from puffin.cli.diagnostics import diagnostics_of
+
+if TYPE_CHECKING:
+    from puffin.policy.model import Policy
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"([0-9]{1,10})([smhd])")
@@ -32,6 +35,24 @@ def of_catalog(command: _Command) -> _Command:
     """``--catalog`` and `catalog_property`."""
     catalog = click.option("--catalog", metavar="NAME", help="TABLE is namespace.table of this pyiceberg catalog.")
     return catalog_property(catalog(command))
+
+
+def in_policy(command: _Command) -> _Command:
+    """``--catalog`` and ``--catalog-property`` of a policy, as one ``narrowed``, which takes the policy."""
+
+    @click.option("--catalog", metavar="NAME", help="Only tables of this catalog of the policy.")
+    @catalog_property
+    @functools.wraps(command)
+    def with_narrowed(*args: Any, catalog: str | None, catalog_properties: dict[str, str], **kwargs: Any) -> Any:
+        if catalog is None and catalog_properties:
+            raise click.UsageError("--catalog-property needs --catalog")
+
+        def narrowed(policy: Policy) -> Policy:
+            return policy if catalog is None else policy.within(catalog, catalog_properties)
+
+        return command(*args, narrowed=narrowed, **kwargs)
+
+    return with_narrowed  # type: ignore[return-value]  # wraps() loses the type of the command
 
 
 def of_snapshot(command: _Command) -> _Command:

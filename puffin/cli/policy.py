@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from puffin.cli.diagnostics import fail_if_any
-from puffin.cli.options import as_json, diagnostics
+from puffin.cli.options import as_json, diagnostics, in_policy
 from puffin.cli.render import aligned, counted, human_bytes, print_json, print_lines, with_catalog
 from puffin.errors import PolicyError
 
@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 @click.argument("action", type=click.Choice(["check"]), metavar="check", expose_value=False)
 @click.argument("file")
 @click.option("--file-only", is_flag=True, help="Check the file, and look at no catalog and no table.")
+@in_policy
 @as_json
 @diagnostics
 @click.pass_context
-def command(ctx: click.Context, *, file: str, file_only: bool, json_output: bool) -> None:
+def command(
+    ctx: click.Context, *, file: str, file_only: bool, narrowed: Callable[[Policy], Policy], json_output: bool
+) -> None:
     """
     Check a policy file for puffin autopilot, and say what it means for each table.
 
@@ -34,7 +37,7 @@ def command(ctx: click.Context, *, file: str, file_only: bool, json_output: bool
     from puffin.policy.document import read_policy
 
     try:
-        policy = read_policy(file)
+        policy = narrowed(read_policy(file))
     except PolicyError as exc:
         mistakes = [{"line": line, "message": message} for line, message in exc.mistakes]
         if json_output:

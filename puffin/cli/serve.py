@@ -10,7 +10,7 @@ import click
 
 from puffin.cli.diagnostics import Diagnostics, diagnostics_of
 from puffin.cli.logs import errors_shown
-from puffin.cli.options import catalog_property, diagnostics, log_format
+from puffin.cli.options import as_json, catalog_property, diagnostics, log_format
 
 if TYPE_CHECKING:
     from puffin.autopilot.pilot import Autopilot
@@ -87,6 +87,7 @@ _MIB = 1024**2
     metavar="N",
     help="Most requests at once, not counting idle connections and answers from memory.",
 )
+@as_json
 @log_format
 @diagnostics
 @click.pass_context
@@ -106,6 +107,7 @@ def command(
     timeout: float,
     max_body: int,
     max_requests: int,
+    json_output: bool,
 ) -> None:
     """
     Answer planners over HTTP, and show people a page.
@@ -147,7 +149,7 @@ def command(
         from puffin.errors import MissingDependencyError
 
         raise MissingDependencyError(exc.name or "fastapi", "server") from exc
-    announce = functools.partial(_announce, stderr)
+    announce = functools.partial(_announce, stderr, as_json=json_output)
     if pilot is None:
         serve(settings, host, port, announce)
         return
@@ -181,8 +183,13 @@ def _covered(policy: Policy) -> tuple[tuple[str, ...], dict[str, dict[str, str]]
     return roots, {catalog.name: dict(catalog.properties) for catalog in policy.catalogs}
 
 
-def _announce(stderr: Diagnostics, host: str, port: int) -> None:
-    message = f"serving at http://{f'[{host}]' if ':' in host else host}:{port}"
+def _announce(stderr: Diagnostics, host: str, port: int, *, as_json: bool = False) -> None:
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    if as_json:
+        from puffin.cli.render import print_json
+
+        print_json({"url": url, "host": host, "port": port})
+    message = f"serving at {url}"
     if stderr.is_json:
         from puffin.cli.logs import json_line
 

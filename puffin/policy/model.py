@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
+from puffin.errors import UsageError
 from puffin.policy.quantities import Hours, shown_seconds, shown_share
 
 DAY = 86_400
@@ -204,3 +205,12 @@ class Policy:
     def over_connect(self, remote: str) -> Policy:
         """The policy with one Spark Connect server for tables of every size."""
         return dataclasses.replace(self, spark=dataclasses.replace(self.spark, sizes=(SparkSize(remote=remote),)))
+
+    def within(self, catalog: str, properties: Mapping[str, str]) -> Policy:
+        """The policy for one of its catalogs alone, opened with these properties too; UsageError if it has no such."""
+        found = next((each for each in self.catalogs if each.name == catalog), None)
+        if found is None:
+            known = ", ".join(each.name for each in self.catalogs) or "none"
+            raise UsageError(f"{self.file}: expected a catalog of the policy ({known}), found {catalog!r}")
+        only = dataclasses.replace(found, properties={**found.properties, **properties})
+        return dataclasses.replace(self, catalogs=(only,), roots=())

@@ -61,6 +61,22 @@ def test_check_names_columns_that_no_table_of_a_rule_has(puffin: Callable[..., A
     assert lines[-1] == f"{policy}:12: no-values: nema matches no column of the tables of this rule"
 
 
+@pytest.mark.parametrize("command", [("policy", "check"), ("autopilot", "--dry-run", "--policy")])
+def test_policy_is_narrowed_to_one_of_its_catalogs(
+    puffin: Callable[..., Any], policy: Path, command: tuple[str, ...]
+) -> None:
+    text = policy.read_text()
+    policy.write_text(text.replace("warehouse: file:", "warehouse: nowhere:").replace(".db\n", ".none\n"))
+    uri = f"uri=sqlite:///{policy.parent}/catalog.db"
+    run = puffin(*command, policy, "--json", "--catalog", "prod", "--catalog-property", uri)
+    assert (run.code, sorted(each["table"] for each in run.document["tables"])) == (0, ["shop.carts", "shop.orders"])
+    run = puffin(*command, policy, "--catalog", "none")
+    assert (run.code, run.stderr.splitlines()[0].split(": ")[-1]) == (
+        2,
+        "expected a catalog of the policy (prod), found 'none'",
+    )
+
+
 def test_check_says_what_the_policy_means_for_each_table(puffin: Callable[..., Any], policy: Path) -> None:
     run = puffin("policy", "check", policy, "--json")
     assert (run.code, run.stderr, run.document["valid"]) == (0, "", True)
