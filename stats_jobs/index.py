@@ -88,6 +88,8 @@ class CaughtUp:
             sizes[segment.column] = sizes.get(segment.column, 0) + segment.file_size
         files = [task.data_file.file_path for task in (() if opened.is_empty else opened.tasks)]
         left = self.plan.after(after).lacking
+        # What was read beside the index counts only if it gave it something.
+        for_filters = [partial for partial in self.read if self.plan.has_filters(partial)]
         read = self.plan.lacking_without(pair for partial in self.read for pair in partial.lifted)
         return IndexReport(
             table=opened.name,
@@ -101,8 +103,8 @@ class CaughtUp:
             files_indexed=sum(path not in left for path in files),
             files_read=len(read),
             files_lifted=len(self.plan.lacking - read),
-            rows_read=sum(partial.rows for partial in self.read),
-            bytes_read=sum(partial.bytes_read for partial in self.read),
+            rows_read=sum(partial.rows for partial in for_filters),
+            bytes_read=sum(partial.bytes_read for partial in for_filters),
             segments=len(after.segments),
             index_bytes=sum(sizes.values()),
             committed=after.manifest.version > self.plan.before.manifest.version,

@@ -66,6 +66,9 @@ def test_analyze_reads_each_new_file_once(tmp_path: Path, read: list[tuple[str, 
     assert [matched(path, f"k = {key}") for key in keys] == [1, 1]
     read.clear()
     assert (index(path).files_read, read) == (0, [])
+    current = analyze(path, Options(mode="full")).index
+    assert current is not None
+    assert (current.files_read, current.rows_read, current.bytes_read) == (0, 0, 0)
 
 
 def test_filters_are_equal_whichever_job_built_them(tmp_path: Path) -> None:
