@@ -6,6 +6,7 @@ The log has no place for statistics. They have a directory of their own below it
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from puffin.delta.log.replay import DeltaLog
@@ -22,9 +23,12 @@ class DeltaDirectory:
 
     def __init__(self, directory: str, store_for: Callable[[str], Store] = store_for) -> None:
         self.name = directory
-        # The log has relative paths, and executors may have another working directory.
+        # The log has relative paths, and executors may have another working directory. An index knows files by their
+        # paths, which are the same with and without a detour.
         path = local_path(directory)
         location = directory.rstrip("/") if path is None else str(path.absolute())
+        if path is not None and ".." in path.parts:
+            location = os.path.realpath(location)
         self._store_for = store_for
         self._log = DeltaLog(location, store_for(location))
         self._statistics = StatisticsDirectory(location, self._log.store)

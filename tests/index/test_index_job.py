@@ -111,6 +111,14 @@ def test_later_run_reads_only_files_that_no_segment_has(table: Table) -> None:
     assert table.matched(f"k = {key}") == 1
 
 
+def test_detour_on_the_way_to_a_table_leads_to_the_same_files(table: Table) -> None:
+    table.append(2)
+    indexed(table, "k")
+    there = Path(table.path)
+    report = index(str(there / ".." / there.name))
+    assert (report.files_read, report.committed) == (0, False)
+
+
 def test_new_column_is_added_and_another_dropped(table: Table) -> None:
     (key,) = table.append()
     table.append(3)
