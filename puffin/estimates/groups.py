@@ -12,22 +12,32 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from puffin.estimates.filters import FilterPart, Joined, OfColumn, TableRows, rows_of
+from puffin.estimates.filters import INDEPENDENCE, FilterPart, Joined, OfColumn, TableRows, rows_of
 from puffin.estimates.interval import ALWAYS, Interval
+from puffin.estimates.tuple_rows import JOINT
 from puffin.estimates.value_set import VALUES, ValueSet
 from puffin.tables.expression import Constant
 
+DISTINCT = "distinct values"
 _ANY = ValueSet(VALUES.spans, nan=True, null=True)
 
 
-def groups_of(table: TableRows, field_ids: Sequence[int], where: FilterPart) -> Interval:
-    """Estimate the groups of these columns among the rows that pass a filter, with 95 % bounds."""
+class Groups(NamedTuple):
+    """A number of groups with 95 % bounds, and how it was found."""
+
+    number: Interval
+    method: str
+
+
+def groups_of(table: TableRows, field_ids: Sequence[int], where: FilterPart) -> Groups:
+    """Estimate the groups of these columns among the rows that pass a filter."""
     passing = rows_of(table, where)
-    if passing.upper < 1:
-        return Interval.exactly(0)
     found = [_OfColumn.of(table, field_id, where) for field_id in dict.fromkeys(field_ids)]
     tuples = table.tuples(tuple(sorted(set(field_ids)))) if len(found) > 1 else None
     joint = None if tuples is None else tuples.groups
+    method = DISTINCT if len(found) == 1 else INDEPENDENCE if joint is None else JOINT
+    if passing.upper < 1:
+        return Groups(Interval.exactly(0), method)
     if len(found) == 1:
         together = found[0].left
     elif joint is not None and isinstance(where, Constant):
@@ -47,7 +57,7 @@ def groups_of(table: TableRows, field_ids: Sequence[int], where: FilterPart) -> 
         upper = max(lower, upper)
         together = Interval(min(max(expected, lower), upper), lower, upper)
     least = 1.0 if passing.lower >= 1 else 0.0
-    return together.at_most(max(least, passing.upper)).within(least, math.inf)
+    return Groups(together.at_most(max(least, passing.upper)).within(least, math.inf), method)
 
 
 class _OfColumn(NamedTuple):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from puffin.errors import UnsupportedTableError, UsageError
-from puffin.estimates.column_rows import ColumnRows
+from puffin.estimates.column_rows import UNKNOWN, ColumnRows
 from puffin.estimates.facts import ColumnFacts
 from puffin.estimates.filters import FilterPart, Methods, TableRows, by_column, rows_of_filter
 from puffin.estimates.groups import groups_of
@@ -46,7 +46,7 @@ class TableEstimate:
 
     Attributes:
         row_count: The rows of the table.
-        groups: None without a grouping.
+        groups: None without a grouping, as is ``groups_method``, which says how they were found.
         guessed: The columns of the grouping whose missing statistics make its groups a guess.
     """
 
@@ -58,6 +58,7 @@ class TableEstimate:
     row_count: int
     rows: Interval
     groups: Interval | None
+    groups_method: str | None
     guessed: tuple[str, ...]
     how: Methods = dataclasses.field(compare=False, repr=False)
 
@@ -86,6 +87,7 @@ class TableEstimate:
             "groups": groups[0],
             "groups-lower": groups[1],
             "groups-upper": groups[2],
+            "groups-method": self.groups_method,
             "methods": self.how.to_json(),
         }
 
@@ -147,11 +149,10 @@ class Estimator:
             raise UsageError(f"{opened.name}: group by: expected at least one column, found none")
         table = self.table
         part, found, how = self._filtered(Constant(True) if where is None else self._parse(where))
-        groups = None
+        groups = method = None
         guessed: tuple[str, ...] = ()
         if columns is not None:
-            field_ids = [column.field_id for column in columns]
-            groups = groups_of(table, field_ids, part)
+            groups, method = groups_of(table, [column.field_id for column in columns], part)
             if not groups.is_exact:
                 guessed = tuple(each.name for each in columns if self.column(each.field_id).facts.ndv is None)
         return TableEstimate(
@@ -163,6 +164,7 @@ class Estimator:
             row_count=self.row_count,
             rows=found,
             groups=groups,
+            groups_method=UNKNOWN if guessed else method,
             guessed=guessed,
             how=how,
         )

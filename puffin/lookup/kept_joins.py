@@ -131,7 +131,7 @@ def _columns(asked: JoinQuestion, estimator: Estimator) -> tuple[Column, ...]:
 
 def _described(estimator: Estimator, columns: Sequence[Column]) -> JoinSide:
     """The side of several columns, as answers describe it."""
-    groups = groups_of(estimator.table, [column.field_id for column in columns], Constant(True))
+    groups = groups_of(estimator.table, [column.field_id for column in columns], Constant(True)).number
     name = "+".join(column.name for column in columns)
     return JoinSide(table=estimator.opened.name, column=name, ndv=groups.rounded()[0], row_count=estimator.row_count)
 

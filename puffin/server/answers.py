@@ -136,6 +136,7 @@ class EstimateDocument(_Document):
     groups: int | None = Field(description="Null without a grouping.")
     groups_lower: int | None
     groups_upper: int | None
+    groups_method: str | None
     methods: list[MethodDocument]
 
 

@@ -25,3 +25,16 @@ def test_text_says_that_the_groups_of_a_column_without_statistics_are_a_guess(pu
     lines = puffin("estimate", table, "--group-by", "other").text.splitlines()
     assert lines[2:] == ["11 groups (1 to 100)", "no statistics of other: the number of groups is a guess"]
     assert "guess" not in puffin("estimate", table, "--group-by", "k").text
+
+
+def test_json_says_how_the_groups_were_found(puffin, tmp_path):
+    table = str(tmp_path / "t")
+    columns = {name: [value % number for value in range(100)] for name, number in (("a", 5), ("b", 7), ("c", 2))}
+    write_deltalake(table, pa.table({**columns, "other": [None] * 99 + [1]}))
+    assert puffin("analyze", table, "--columns", "a,b,c", "--joint", "a+b").code == 0
+    found = {
+        by: puffin("estimate", table, "--group-by", by, "--json").document["groups-method"]
+        for by in ("a", "a,b", "b,c", "other")
+    }
+    assert found == {"a": "distinct values", "a,b": "joint", "b,c": "independence assumed", "other": "no statistics"}
+    assert puffin("estimate", table, "--json").document["groups-method"] is None
