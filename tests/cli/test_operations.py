@@ -152,7 +152,7 @@ def test_server_logs_its_address_as_json(capsys):
 
 
 def test_server_prints_its_address_as_a_document(capfd):
-    _announce({}, "127.0.0.1", 80, as_json=True)
+    _announce(Diagnostics(), "127.0.0.1", 80, as_json=True)
     assert json.loads(capfd.readouterr().out) == {"url": "http://127.0.0.1:80", "host": "127.0.0.1", "port": 80}
 
 
