@@ -7,7 +7,8 @@ without a usable base is computed in full, and the plan keeps the reason.
 
 A base is complete if it has all that we keep for a column: bounds and counts in the entry, row counts in the private
 state. A sketch of another engine is carried, or built on if it has every hash, only if we never kept statistics
-ourselves. Otherwise an older base of ours, or a full run, restores what the other engine's commit replaced.
+ourselves, and leave those of the snapshot as they are. Otherwise an older base of ours, or a full run, restores what
+the other engine's commit replaced.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ _log = logging.getLogger(__name__)
 _Plan = TypeVar("_Plan")
 
 FULL, ADDED, CHANGED, CARRIED = "full", "added-files", "changed-files", "carried"
+
+_CANNOT_ANNOUNCE = "another engine made its sketch, which cannot tell of more statistics"
+_INCOMPLETE = "another engine made its sketch, without row counts and bounds, and other columns get sketches of ours"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -105,9 +109,17 @@ def plan_columns(earlier: Earlier, columns: Iterable[Column], *, announcing: Col
     """
     Plan each column, in the order given; ``announcing`` has the field ids of those that also get sketches by partition
     or joint sketches, which the column's own sketch has to announce.
+
+    Sketches of another engine that are of the snapshot itself stay together or not at all. Beside a sketch of ours the
+    next run takes them for replacements of ours, and would read in full what this run called up to date.
     """
     plans = [_plan(earlier, column) for column in columns]
-    return [_announcing(earlier, plan) if plan.column.field_id in announcing else plan for plan in plans]
+    foreign = {plan.column.field_id for plan in plans if _keeps_foreign(earlier, plan)}
+    in_full = dict.fromkeys(foreign.intersection(announcing), _CANNOT_ANNOUNCE)
+    if earlier.completes and (in_full or len(foreign) < len(plans)):
+        in_full = {**dict.fromkeys(foreign, _INCOMPLETE), **in_full}
+    reasons = ((plan, in_full.get(plan.column.field_id)) for plan in plans)
+    return [plan if reason is None else ColumnPlan.in_full(plan.column, reason) for plan, reason in reasons]
 
 
 def _plan(earlier: Earlier, column: Column) -> ColumnPlan:
@@ -158,9 +170,7 @@ def _can_do(known: KnownSketch, plan: ColumnPlan) -> bool:
     return known.age == 0 or not plan.base.values[THETA].estimating
 
 
-def _announcing(earlier: Earlier, plan: ColumnPlan) -> ColumnPlan:
-    """A full run if the plan would keep another engine's sketch, which cannot announce what is kept beside it."""
+def _keeps_foreign(earlier: Earlier, plan: ColumnPlan) -> bool:
+    """Whether the plan leaves another engine's sketch of the snapshot itself as it is."""
     nearest = next(iter(earlier.known[plan.column.field_id]), None)
-    if plan.base_id == earlier.opened.snapshot.snapshot_id and nearest is not None and not nearest.said.is_ours:
-        return ColumnPlan.in_full(plan.column, "another engine made its sketch, which cannot tell of more statistics")
-    return plan
+    return plan.base_id == earlier.opened.snapshot.snapshot_id and nearest is not None and not nearest.said.is_ours

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
 from pathlib import Path
 
 import deltalake
@@ -124,3 +127,20 @@ def test_run_reads_each_manifest_of_private_state_once(tmp_path, monkeypatch, ch
     monkeypatch.setattr(stored_blobs, "read_private_state", recorded)
     assert analyze(path, Options(partitions=True)).current is not changed
     assert len(entries) == 1
+
+
+def test_run_that_adds_to_another_engines_statistics_leaves_them_current(tmp_path):
+    path = tmp_path / "t"
+    deltalake.write_deltalake(str(path), pa.table({name: range(9) for name in "ab"}))
+    made = analyze(str(path), Options(columns=("a",))).entry
+    file = Path(made.statistics_path)
+    ours = re.search(rb"puffin-sidecar [0-9.]+", image := file.read_bytes())[0]
+    file.write_bytes(image.replace(ours, b"Trino version ".ljust(len(ours), b"4")))
+    entry = path / "_delta_log" / "_puffin_sidecar" / "0-0.json"
+    document = json.loads(entry.read_text())
+    document["statistics"]["blob-metadata"][0]["properties"] = {"ndv": "9"}
+    entry.write_text(json.dumps(document))
+    shutil.rmtree(path / "_puffin_sidecar")
+    assert analyze(str(path), Options(columns=("a",))).current
+    assert not analyze(str(path)).current
+    assert analyze(str(path)).current
