@@ -101,8 +101,8 @@ class Report:
     def of_nothing(cls, opened: TableSnapshot, columns: Sequence[Column]) -> Report:
         """The report if the table has no snapshot yet, or no column that can be hashed."""
         missing = tuple(ColumnAnswer.missing(column) for column in columns)
-        snapshot, mode = (None, FULL) if opened.is_empty else (opened.snapshot, INCREMENTAL)
-        return cls(table=opened.name, format=opened.state.format, snapshot=snapshot, columns=missing, mode=mode)
+        snapshot = None if opened.is_empty else opened.snapshot
+        return cls(table=opened.name, format=opened.state.format, snapshot=snapshot, columns=missing)
 
     def beside(self, index: IndexReport) -> Report:
         """The report of a run that caught up the index too."""
@@ -128,7 +128,7 @@ class Report:
                 "file-footer-size-in-bytes": self.entry.file_footer_size_in_bytes,
             },
             "committed": self.committed,
-            "columns": [column.to_json() for column in self.columns],
+            "columns": [column.to_job_json() for column in self.columns],
             "files-read": self.files_read,
             "rows-read": self.rows_read,
             "bytes-read": self.bytes_read,

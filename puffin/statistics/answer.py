@@ -92,7 +92,7 @@ class ColumnAnswer:
         distinct: None if neither the snapshot nor an ancestor has statistics of the column.
         stats_snapshot_id: The snapshot whose rows were counted; None if ``distinct`` is.
         source: ``"snapshot"``, ``"ancestor"`` or ``"missing"``: whose rows were counted.
-        basis: How the statistics job computed it; None in a lookup.
+        basis: How the statistics job got it; None in a lookup, and if the job computed nothing.
         reason: Why the job read every row, or why a lookup ignores statistics that exist.
         statistics_path: The statistics file that the answer is from.
         is_provisional: Whether storage failed for nearer statistics, so that a retry may give another answer.
@@ -128,25 +128,15 @@ class ColumnAnswer:
     def ndv(self) -> int | None:
         return None if self.distinct is None else self.distinct.ndv
 
+    def to_job_json(self) -> dict[str, Any]:
+        """The JSON of the statistics job."""
+        return {**self._distinct_json(), "basis": self.basis, "reason": self.reason}
+
     def to_json(self) -> dict[str, Any]:
-        """The JSON of a lookup; of the statistics job, if ``basis`` is set."""
-        distinct = self.distinct
-        document = {
-            "column": self.column.name,
-            "field-id": self.column.field_id,
-            "type": self.column.type,
-            "ndv": None if distinct is None else distinct.ndv,
-            "lower": None if distinct is None else distinct.lower,
-            "upper": None if distinct is None else distinct.upper,
-            "exact": distinct is not None and distinct.exact,
-            "stats-snapshot-id": self.stats_snapshot_id,
-            "source": self.source,
-        }
-        if self.basis is not None:
-            return {**document, "basis": self.basis, "reason": self.reason}
+        """The JSON of a lookup."""
         summary = self.summary
         return {
-            **document,
+            **self._distinct_json(),
             "row-count": None if summary is None else summary.row_count,
             "null-count": None if summary is None else summary.null_count,
             "nan-count": None if summary is None else summary.nan_count,
@@ -157,6 +147,20 @@ class ColumnAnswer:
             "records-added": self.freshness.records_added,
             "records-deleted": self.freshness.records_deleted,
             **({} if self.reason is None else {"reason": self.reason}),
+        }
+
+    def _distinct_json(self) -> dict[str, Any]:
+        distinct = self.distinct
+        return {
+            "column": self.column.name,
+            "field-id": self.column.field_id,
+            "type": self.column.type,
+            "ndv": None if distinct is None else distinct.ndv,
+            "lower": None if distinct is None else distinct.lower,
+            "upper": None if distinct is None else distinct.upper,
+            "exact": distinct is not None and distinct.exact,
+            "stats-snapshot-id": self.stats_snapshot_id,
+            "source": self.source,
         }
 
 

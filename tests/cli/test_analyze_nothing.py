@@ -46,6 +46,25 @@ def test_table_without_a_snapshot_succeeds_and_says_so(puffin, table):
     assert (run.code, run.text.strip()) == (0, f"{directory}: no snapshot yet, nothing to analyze")
 
 
+def test_columns_without_a_snapshot_have_the_keys_of_the_job(puffin, golden_tables):
+    document = puffin("analyze", golden_tables / "t_nosnap", "--json").document
+    (column,) = document["columns"]
+    assert document["mode"] == "incremental"  # no column was computed in full
+    assert column == {
+        "column": "id",
+        "field-id": 1,
+        "type": "long",
+        "ndv": None,
+        "lower": None,
+        "upper": None,
+        "exact": False,
+        "stats-snapshot-id": None,
+        "source": "missing",
+        "basis": None,
+        "reason": None,
+    }
+
+
 def test_unhashable_column_is_refused_by_name(puffin, table):
     run = puffin("analyze", table(), "--columns", "v")
     assert run.code == 1
