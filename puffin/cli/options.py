@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"([0-9]{1,10})([smhd])")
 _NUMBER = re.compile(r"[0-9]{1,18}")
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 _MOST_DAYS = 36_500  # datetime cannot go back much further
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -151,7 +152,7 @@ def _timestamp_ms(_: click.Context, parameter: click.Parameter, text: str | None
         raise click.BadParameter(f"expected an ISO 8601 timestamp, found {text!r}", param=parameter) from exc
     if at.tzinfo is None:
         raise click.BadParameter(f"expected a timestamp with a zone, found {text!r}", param=parameter)
-    return round(at.timestamp() * 1000)
+    return (at - _EPOCH) // datetime.timedelta(milliseconds=1)  # what came later in that millisecond was not current
 
 
 def _set_verbose(ctx: click.Context, _: click.Parameter, value: bool) -> None:

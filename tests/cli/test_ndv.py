@@ -1,5 +1,7 @@
 """``puffin ndv``, and the uses of ``puffin analyze`` that need no Spark: documents, exit codes, one-line errors."""
 
+import datetime
+import json
 from pathlib import Path
 
 import pytest
@@ -139,3 +141,15 @@ def test_failing_table_does_not_stop_the_others(puffin, golden_tables):
     assert "no such file" in failed["error"]
     assert done["statistics-file"] is not None
     assert run.stderr.splitlines() == ["puffin: 1 of 2 tables failed"]
+
+
+def test_time_within_a_millisecond_is_not_rounded_up(puffin, tmp_path, table_document):
+    document = table_document(tmp_path, snapshots=(10, 11))
+    (tmp_path / "metadata").mkdir()
+    (tmp_path / "metadata" / "v1.metadata.json").write_text(json.dumps(document))
+    of_second = datetime.datetime.fromtimestamp(
+        document["snapshot-log"][1]["timestamp-ms"] / 1000, datetime.timezone.utc
+    )
+    for earlier, snapshot in ((0, 11), (1, 10)):
+        at = of_second - datetime.timedelta(microseconds=earlier)
+        assert puffin("ndv", tmp_path, "--as-of", at.isoformat(), "--json").document["snapshot-id"] == snapshot
