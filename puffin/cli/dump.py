@@ -16,6 +16,8 @@ from puffin.errors import CorruptError, CorruptPuffinError, UnsupportedCodecErro
 if TYPE_CHECKING:
     from puffin.inspection import BlobDescription, FileDescription, SketchSummary
 
+_PUFFIN_MAGIC = {"head-magic", "footer-magic", "tail-magic"}  # a frame has a magic of its codec's
+
 
 @click.command(name="dump")
 @click.argument("file", metavar="FILE", callback=stored_files)
@@ -49,7 +51,7 @@ def _naming_file(file: str) -> Iterator[None]:
     try:
         yield
     except CorruptError as exc:
-        is_magic = isinstance(exc, CorruptPuffinError) and exc.rule.endswith("-magic")
+        is_magic = isinstance(exc, CorruptPuffinError) and exc.rule in _PUFFIN_MAGIC
         suspicion = "not a Puffin file, or cut short: " if is_magic else ""
         raise CorruptError(f"{file}: {suspicion}{exc}") from exc
     except UnsupportedCodecError as exc:

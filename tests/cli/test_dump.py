@@ -173,6 +173,7 @@ def test_raw_fails_in_one_line_if_the_payload_cannot_be_decompressed(puffin, bad
     run = puffin("dump", bad_blobs_file, "--blob", index, "--raw")
     assert (run.code, run.stdout) == (1, b"")
     assert run.stderr.startswith(f"puffin: {bad_blobs_file}: ")
+    assert "not a Puffin file" not in run.stderr
     assert run.stderr.count("\n") == 1
 
 
