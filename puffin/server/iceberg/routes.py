@@ -78,7 +78,7 @@ class Face:
 
     async def config(self, request: Request) -> Response:
         """Tell a client what is served, and that scans are planned here."""
-        found = await self._run(self._queue(request), self._catalog_for(request).config)
+        found = await self._run(request, self._catalog_for(request).config)
         if self._warehouse is not None:
             found["overrides"]["prefix"] = self._warehouse
         return _json({**found, "endpoints": [*ENDPOINTS, *found.get("endpoints", ())]})
@@ -95,13 +95,13 @@ class Face:
             parent = unquote(parent or "")
         levels = levels_of(parent) if parent else ()
         catalog, page = self._catalog_for(request), Page(page_token, page_size)
-        found = await self._run(self._queue(request), lambda: catalog.namespaces(levels, page))
+        found = await self._run(request, lambda: catalog.namespaces(levels, page))
         return _list("namespaces", found, list)
 
     async def namespace(self, request: Request, namespace: str) -> Response:
         """Show a namespace and its properties."""
         catalog, levels = self._catalog_for(request), levels_of(namespace)
-        properties = await self._run(self._queue(request), lambda: catalog.namespace(levels))
+        properties = await self._run(request, lambda: catalog.namespace(levels))
         if IS_HEAD in request.scope:
             return Response(status_code=204)
         return _json({"namespace": list(levels), "properties": properties})
@@ -115,7 +115,7 @@ class Face:
     ) -> Response:
         """List the tables of a namespace."""
         catalog, levels, page = self._catalog_for(request), levels_of(namespace), Page(page_token, page_size)
-        found = await self._run(self._queue(request), lambda: catalog.tables(levels, page))
+        found = await self._run(request, lambda: catalog.tables(levels, page))
         return _list("identifiers", found, lambda each: {"namespace": list(each.namespace), "name": each.name})
 
     async def table(self, request: Request, namespace: str, table: str, snapshots: _Snapshots = "all") -> Response:
@@ -133,14 +133,14 @@ class Face:
                 return 304, loaded.etag, b""
             return (204, loaded.etag, b"") if IS_HEAD in request.scope else (200, loaded.etag, loaded.body())
 
-        status, etag, body = await self._run(self._queue(request, name), load)
+        status, etag, body = await self._run(request, load, name)
         headers = {**({} if etag is None else {"etag": etag}), **({"content-type": "application/json"} if body else {})}
         return Response(body, status, headers)
 
     async def credentials(self, request: Request, namespace: str, table: str) -> Response:
         """Get fresh credentials for the files of a table, from the catalog behind this one."""
         catalog, name = self._catalog_for(request), TableName.of(namespace, table)
-        return _encoded(await self._run(self._queue(request, name), lambda: catalog.credentials(name)))
+        return _encoded(await self._run(request, lambda: catalog.credentials(name), name))
 
     async def plan(self, request: Request, namespace: str, table: str) -> Response:
         """Plan a scan: the data files that can hold rows which pass a filter, with their delete files."""
@@ -149,13 +149,13 @@ class Face:
         takes_null = not version.startswith(_PYTHON)
         catalog = self._catalog_for(request)
         making = asyncio.ensure_future(
-            self._run(self._queue(request, name), lambda: catalog.plan(name, asked, takes_null=takes_null))
+            self._run(request, lambda: catalog.plan(name, asked, takes_null=takes_null), name)
         )
         # Callers of a catalog behind this one may know tables that others may not even name.
         is_known = isinstance(catalog, ServedCatalog) or self._token is not None
         with_table = is_known and self._warehouse is None  # by its name alone
         making.add_done_callback(functools.partial(self._count, with_table))
-        owner = Owner(self._caller(request).digest, name)
+        owner = self._owner(request, name)
         if version.startswith(_JAVA):
             await asyncio.wait([making], timeout=self._patience)
             if not making.done():
@@ -167,7 +167,7 @@ class Face:
 
     async def fetch_plan(self, request: Request, namespace: str, table: str, plan_id: str) -> Response:
         """Ask whether a plan is made, and have it."""
-        making = self._plans.find(Owner(self._caller(request).digest, TableName.of(namespace, table)), plan_id)
+        making = self._plans.find(self._owner(request, TableName.of(namespace, table)), plan_id)
         await asyncio.wait([making], timeout=self._patience)
         if not making.done():
             return _json({"status": "submitted", "plan-id": plan_id})
@@ -178,7 +178,7 @@ class Face:
 
     async def cancel_plan(self, request: Request, namespace: str, table: str, plan_id: str) -> Response:
         """Forget a plan."""
-        self._plans.drop(Owner(self._caller(request).digest, TableName.of(namespace, table)), plan_id)
+        self._plans.drop(self._owner(request, TableName.of(namespace, table)), plan_id)
         return Response(status_code=204)
 
     async def tasks(self, request: Request, namespace: str, table: str) -> Response:
@@ -187,9 +187,7 @@ class Face:
         plan_task = body.get("plan-task") if isinstance(body, Mapping) else None
         if not isinstance(plan_task, str):
             raise UsageError("plan-task: expected the name of a plan task")
-        planned, number = self._plans.part(
-            Owner(self._caller(request).digest, TableName.of(namespace, table)), plan_task
-        )
+        planned, number = self._plans.part(self._owner(request, TableName.of(namespace, table)), plan_task)
         return _encoded(b"{%b}" % await self._in_thread(lambda: planned.part(number)))
 
     def _count(self, with_table: bool, made: asyncio.Future[PlannedScan]) -> None:
@@ -206,7 +204,10 @@ class Face:
         local = self._served if self._has_roots and self._token is None else None
         return CallersCatalog(service.lookup, service.upstream, self._states, self._caller(request), local)
 
-    def _queue(self, request: Request, table: TableName | str = "") -> str:
+    def _owner(self, request: Request, table: TableName) -> Owner:
+        return Owner(self._caller(request).digest, table)
+
+    def _queue(self, request: Request, table: TableName | str) -> str:
         """Whose calls share the threads of one table; a catalog behind this one may keep each of them waiting."""
         name = str(table) if self._warehouse is None else f"{self._warehouse} {table}"
         return name if self._service.upstream is None else f"{name} {self._caller(request).digest.hex()}"
@@ -226,8 +227,8 @@ class Face:
         part = await self._in_thread(lambda: planned.part(0))
         return _encoded(b"%b,%b}" % (json.dumps(head).encode()[:-1], part))
 
-    async def _run(self, table: str, call: Callable[[], _Result]) -> _Result:
-        return await self._service.run(table, call)
+    async def _run(self, request: Request, call: Callable[[], _Result], table: TableName | str = "") -> _Result:
+        return await self._service.run(self._queue(request, table), call)
 
     async def _in_thread(self, call: Callable[[], _Result]) -> _Result:
         return await asyncio.get_running_loop().run_in_executor(None, call)
