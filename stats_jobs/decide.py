@@ -64,8 +64,8 @@ def decide(target: Target) -> Decision:
     no_sketches = "there are no sketches by partition that fit"
     reasons = [(column, no_sketches) for column in target.columns if column.field_id in unbased]
     target.check_not_incremental([*reasons, *((plan.column, plan.reason) for plan in plans)])
-    # Those that are kept, and those needed to subtract rows.
-    taken = [kind for kind in options.kinds if kind.is_reported or not options.dry_run]
+    # Those that are kept, also by a dry run, which reports what the run would; and those needed to subtract rows.
+    taken = list(options.kinds)
     if any(plan.basis == CHANGED for plan in plans):
         taken.append(dataclasses.replace(ROW_COUNTS, lg_k=options.lg_k))
     kinds = tuple(taken[taken.index(kind)] for kind in sized_kinds(options.lg_k) if kind in taken)

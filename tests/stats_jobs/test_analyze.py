@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import deltalake
+import pyarrow as pa
 import pytest
 
 from puffin import ndv
@@ -63,6 +65,14 @@ def test_dry_run_writes_nothing(spark, table, warehouse):
     assert report.needs is not None
     assert report.to_json()["needs"] == report.needs.to_json()
     assert sorted(p.name for p in (warehouse / "jobs" / "t" / "metadata").iterdir()) == before
+
+
+def test_dry_run_reports_the_columns_of_the_run(tmp_path):
+    unique = pa.array(range(200_000, 220_002))  # their sketch estimates 20,496, more than there are rows
+    deltalake.write_deltalake(tmp_path, pa.table({"unique": unique}))
+    dry = analyze(str(tmp_path), Options(dry_run=True))
+    assert dry.columns[0].ndv == 20_002
+    assert dry.columns == analyze(str(tmp_path)).columns
 
 
 def test_run_without_commit_leaves_the_metadata_unchanged(spark, table):

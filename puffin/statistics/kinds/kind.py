@@ -70,7 +70,6 @@ class Kind(ABC, Generic[T]):
         title: The name of its values in messages.
         codec: Its ``to_bytes`` and ``from_bytes`` write and read the payload of a blob, or raise CorruptError.
         is_default: Whether every run keeps it, so that it is missing if it is neither stored nor noted as omitted.
-        is_reported: Whether reports contain it, so that a dry run computes it too.
     """
 
     lg_k: int = DEFAULT_LG_K
@@ -81,7 +80,6 @@ class Kind(ABC, Generic[T]):
     codec: ClassVar[Any]
     home: ClassVar[Home] = Home.PRIVATE
     is_default: ClassVar[bool] = True
-    is_reported: ClassVar[bool] = False
 
     def __eq__(self, other: object) -> bool:
         return self.name == other.name if isinstance(other, Kind) else NotImplemented

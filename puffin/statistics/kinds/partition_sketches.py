@@ -28,7 +28,6 @@ class PartitionSketchesKind(Kind[PartitionSketches]):
     needs = frozenset((Need.HASHES, Need.FILES))
     codec = PartitionSketches
     is_default = False
-    is_reported = True
 
     def start(self) -> Builder[PartitionSketches]:
         return _Builder(self.lg_k)

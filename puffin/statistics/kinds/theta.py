@@ -26,7 +26,6 @@ class ThetaKind(Kind[ThetaSketch]):
     home = Home.FILE
     needs = frozenset((Need.HASHES,))
     codec = ThetaSketch
-    is_reported = True
 
     def is_taken(self, beside: Collection[Kind[Any]]) -> bool:
         return ROW_COUNTS not in beside
