@@ -55,17 +55,17 @@ def test_pieces_of_partials_have_all_that_the_partials_have(of_tasks: list, weig
     assert all(len({*piece.added, *piece.removed}) <= max(1, 8 // weight) for piece in pieces)
 
 
-@pytest.mark.parametrize("segment", [1, 4, 100])
+@pytest.mark.parametrize("segment", [1, 3, 100])
 def test_executors_merge_what_the_driver_would(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, segment: int
 ) -> None:
-    """Nine tasks, in one segment and in several, with columns in three groups."""
+    """Five tasks, in one segment and in several, with columns in three groups."""
     monkeypatch.setattr(merge, "_FEW", 0)
     monkeypatch.setattr(merge, "_FETCHED", 1)  # a wave for each group
-    partials = [partial(number, range(1, 21), range(number)) for number in range(9)]
+    partials = [partial(number, range(1, 21), range(number)) for number in range(5)]
     tasks = spark.sparkContext.parallelize(partials, len(partials))
     monkeypatch.setattr(merge, "_LEAST_PIECES", 2)  # for several reducers
-    groups = Groups(Groups.of(range(21)).of_column, pieces=27, segment=segment)
+    groups = Groups(Groups.of(range(21)).of_column, pieces=15, segment=segment)
     jvm: Any = spark.sparkContext._jvm
     shuffles = jvm.org.apache.spark.SparkEnv.get().mapOutputTracker().shuffleStatuses()
     before = shuffles.size()
@@ -99,9 +99,9 @@ def test_failure_of_one_task_is_the_failure_of_all(spark: SparkSession, monkeypa
 def test_missing_file_ends_the_job_before_all_files_are_read(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """One of 60 tasks tells of it, and the others are not waited for."""
+    """One of 30 tasks tells of it, and the others are not waited for."""
     monkeypatch.setattr(plan, "LARGEST_BATCH", 1)
-    table, files = str(tmp_path / "t"), 60
+    table, files = str(tmp_path / "t"), 30
     for part in range(files):
         write_deltalake(table, pa.table({"k": range(part, part + 10), "s": ["x" * (files - part)] * 10}), mode="append")
     first = max(tmp_path.glob("t/*.parquet"), key=lambda path: path.stat().st_size)
