@@ -365,9 +365,10 @@ class Lookup:
         return plan
 
     def _estimator(self, view: View) -> Estimator:
-        if view.estimator is None:
-            view.estimator = Estimator(view.opened)
-        return view.estimator
+        estimator = view.estimator
+        if estimator is None or estimator.is_provisional:
+            estimator = view.estimator = Estimator(view.opened)
+        return estimator
 
     def _view(self, question: Question) -> View:
         return self._cache.view(question.table, question.selector, self._clock())
@@ -376,7 +377,7 @@ class Lookup:
         def made() -> Kept:
             self.counts.misses += 1
             answer = make()
-            if isinstance(answer, TableAnswer) and answer.is_provisional:
+            if isinstance(answer, TableAnswer | JoinEstimate) and answer.is_provisional:
                 return Kept(view, answer)
             return self._cache.keep(view, key, answer)
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import math
+from typing import NamedTuple
 
-from puffin.errors import PuffinError
+from puffin.errors import PuffinError, StorageError
 from puffin.estimates.counted import Counted
 from puffin.estimates.facts import ColumnFacts
 from puffin.estimates.interval import Interval
@@ -31,6 +32,22 @@ _UNKNOWN = ColumnSummary(None, None, None, None, None, None)
 _log = logging.getLogger(__name__)
 
 
+class ReadFacts(NamedTuple):
+    """
+    What the statistics of a column say, as far as they can be read.
+
+    Attributes:
+        counts: Its row counts, if there are any.
+        failure: Why values that are stored with the statistics are left out, or None.
+        is_provisional: Whether storage failed, so that a retry may give other facts.
+    """
+
+    facts: ColumnFacts
+    counts: RowCounts | None = None
+    failure: PuffinError | None = None
+    is_provisional: bool = False
+
+
 def facts_of_nothing(type_: str, now: Interval) -> ColumnFacts:
     """What is known of a column of ``now`` rows without statistics."""
     return ColumnFacts(
@@ -38,9 +55,9 @@ def facts_of_nothing(type_: str, now: Interval) -> ColumnFacts:
     )
 
 
-def facts_of_column(opened: TableSnapshot, column: Column, now: Interval) -> tuple[ColumnFacts, RowCounts | None]:
+def facts_of_column(opened: TableSnapshot, column: Column, now: Interval) -> ReadFacts:
     """
-    What the nearest statistics of a column say, and its row counts, if there are any that can be read.
+    What the nearest statistics of a column say.
 
     ``now`` is the number of rows of the snapshot. Raises what `known_sketches` raises.
     """
@@ -56,8 +73,9 @@ def facts_of_column(opened: TableSnapshot, column: Column, now: Interval) -> tup
     if summary.row_count is None and not now.is_exact:
         added = removed = None
     distribution = counts = None
+    errors: list[PuffinError] = []
     if of is not None:
-        distribution, counts = _read(stored, of, DISTRIBUTION), _read(stored, of, ROW_COUNTS)
+        distribution, counts = _read(stored, of, DISTRIBUTION, errors), _read(stored, of, ROW_COUNTS, errors)
         distribution = None if distribution is None or counts is None else distribution.with_exact(counts)
     type_ = column.type if of is None or of.type is None else of.type
     # Files may give other values for the column by now, and then other bounds too.
@@ -76,7 +94,8 @@ def facts_of_column(opened: TableSnapshot, column: Column, now: Interval) -> tup
         distribution=distribution,
         counts=None if distribution is None else counts,
     )
-    return facts, counts
+    failed = answer.is_provisional or any(isinstance(error, StorageError) for error in errors)
+    return ReadFacts(facts, counts, errors[0] if errors else None, failed)
 
 
 def facts_of_tuples(found: FoundJoint, now: Interval) -> tuple[ColumnFacts, Counted]:
@@ -106,9 +125,10 @@ def _most_removed(since: Freshness, rows: int | None, now: Interval) -> int | No
     return max(0, min(since.most_deleted, rows + since.records_added - math.floor(now.lower)))
 
 
-def _read(stored: StoredBlobs, known: KnownSketch, kind: Kind[T]) -> T | None:
+def _read(stored: StoredBlobs, known: KnownSketch, kind: Kind[T], errors: list[PuffinError]) -> T | None:
     try:
         return stored.read(known, kind)
     except PuffinError as exc:
         _log.warning("%s: %s is left out: %s", known.entry.statistics_path, kind.title, exc)
+        errors.append(exc)
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from puffin.errors import in_one_line
 from puffin.estimates.interval import Interval
 from puffin.estimates.shape import ColumnShape, shape_of
 from puffin.lookup.estimates import Estimator
@@ -68,16 +69,6 @@ def column_distribution(estimator: Estimator, name: str) -> ColumnDistribution:
     (column,) = opened.state.select_columns((name,))
     rows = estimator.column(column.field_id)
     shape = shape_of(rows)
-    reason = None
-    if shape is None:
-        found = rows.facts.distribution
-        reason = (
-            "no snapshot yet"
-            if opened.is_empty
-            else "no distribution: puffin analyze makes one, for a table analyzed before with --mode full"
-            if found is None
-            else "its values are not kept (--no-values)"
-        )
     return ColumnDistribution(
         table=opened.name,
         format=opened.state.format,
@@ -86,8 +77,19 @@ def column_distribution(estimator: Estimator, name: str) -> ColumnDistribution:
         type=rows.facts.type,
         row_count=estimator.row_count,
         shape=shape,
-        reason=reason,
+        reason=_reason(estimator, column) if shape is None else None,
     )
+
+
+def _reason(estimator: Estimator, column: Column) -> str:
+    """Why statistics do not have the values of a column."""
+    if estimator.opened.is_empty:
+        return "no snapshot yet"
+    if (failure := estimator.failure(column.field_id)) is not None:
+        return f"its distribution cannot be read: {in_one_line(failure)}"
+    if estimator.column(column.field_id).facts.distribution is None:
+        return "no distribution: puffin analyze makes one, for a table analyzed before with --mode full"
+    return "its values are not kept (--no-values)"
 
 
 def _rows(rows: Interval) -> dict[str, int]:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from puffin.errors import UnsupportedTableError, UsageError
+from puffin.errors import PuffinError, StorageError, UnsupportedTableError, UsageError
 from puffin.estimates.column_rows import UNKNOWN, ColumnRows
 from puffin.estimates.facts import ColumnFacts
 from puffin.estimates.filters import FilterPart, Methods, TableRows, by_column, rows_of_filter
@@ -24,7 +24,7 @@ from puffin.estimates.tuple_rows import TupleRows
 from puffin.estimates.unlike_hashes import UnlikeRows
 from puffin.estimates.zeros import zeros_of
 from puffin.load import load_table
-from puffin.lookup.column_facts import facts_of_column, facts_of_nothing, facts_of_tuples
+from puffin.lookup.column_facts import ReadFacts, facts_of_column, facts_of_nothing, facts_of_tuples
 from puffin.lookup.table_rows import RowsChanged, counted_rows, known_rows, rows_of_files
 from puffin.planning.plan import filter_parser
 from puffin.sketches.row_counts import RowCounts
@@ -132,7 +132,8 @@ class Estimator:
         self._loading = threading.RLock()
         self._parser: Callable[[str], Expression] | None = None
         self._joint: dict[tuple[int, ...], FoundJoint | None] = {}
-        self._counts: dict[int, RowCounts | None] = {}
+        self._joint_errors: list[PuffinError] = []
+        self._read: dict[int, ReadFacts] = {}
         self._tuple_rows: dict[tuple[int, ...], TupleRows | None] = {}
 
     def estimate(self, where: str | None = None, group_by: Sequence[str] | None = None) -> TableEstimate:
@@ -167,6 +168,14 @@ class Estimator:
             groups_method=UNKNOWN if guessed else method,
             guessed=guessed,
             how=how,
+        )
+
+    @property
+    def is_provisional(self) -> bool:
+        """Whether storage failed for statistics that were asked for, so that another one may give other estimates."""
+        read = [*self._read.values()]  # other threads may add some
+        return any(each.is_provisional for each in read) or any(
+            isinstance(error, StorageError) for error in self._joint_errors
         )
 
     @property
@@ -259,15 +268,15 @@ class Estimator:
             with self._loading:
                 found = self._columns.get(field_id)
                 if found is None:
-                    found = self._columns[field_id] = ColumnRows(self._facts(field_id))
+                    read = self._read[field_id] = self._facts(field_id)
+                    found = self._columns[field_id] = ColumnRows(read.facts)
         return found
 
-    def _facts(self, field_id: int) -> ColumnFacts:
+    def _facts(self, field_id: int) -> ReadFacts:
         column, now = self.opened.state.columns_by_id.get(field_id), self.table.rows
         if column is None or self.opened.is_empty:
-            return facts_of_nothing("binary" if column is None else column.type, now)
-        facts, self._counts[field_id] = facts_of_column(self.opened, column, now)
-        return facts
+            return ReadFacts(facts_of_nothing("binary" if column is None else column.type, now))
+        return facts_of_column(self.opened, column, now)
 
     def ndv(self, field_id: int) -> float:
         """The distinct values of a column when its statistics were made; 0 if unknown."""
@@ -300,14 +309,19 @@ class Estimator:
     def row_counts(self, field_id: int) -> RowCounts | None:
         """The row counts of a column; None if there are none that can be read."""
         self.column(field_id)
-        return self._counts.get(field_id)
+        return self._read[field_id].counts
+
+    def failure(self, field_id: int) -> PuffinError | None:
+        """Why values of a column are left out that are stored with its statistics, or None."""
+        self.column(field_id)
+        return self._read[field_id].failure
 
     def joint(self, columns: Sequence[Column]) -> FoundJoint | None:
         """The joint sketch of these columns, in any order; None if there is none."""
         field_ids = _ids(columns)
         if field_ids not in self._joint:
             with self._loading:
-                found = {} if self.opened.is_empty else joint_of(self.opened, field_ids)
+                found = {} if self.opened.is_empty else joint_of(self.opened, field_ids, self._joint_errors)
                 self._joint[field_ids] = found.get(field_ids)
         return self._joint[field_ids]
 

@@ -74,6 +74,7 @@ class JoinEstimate:
         jaccard: The distinct values of both over those of either; None if unknown.
         join_rows: None if the rows of a side are unknown.
         rows: What row counts and distributions tell of the join; None if the estimate is from sketches alone.
+        is_provisional: Whether storage failed for statistics of a side, so that a retry may give another estimate.
     """
 
     left: JoinSide
@@ -82,6 +83,7 @@ class JoinEstimate:
     jaccard: float | None = None
     join_rows: int | None = None
     rows: JoinRows | None = None
+    is_provisional: bool = False
 
     @property
     def selectivity(self) -> float | None:

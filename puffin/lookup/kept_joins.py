@@ -111,6 +111,7 @@ class _Pair:
             right=_with_rows(found.right, right, rows.right_semi, rows.rows),
             join_rows=rows.rows.rounded()[0],
             rows=rows,
+            is_provisional=any(estimator.is_provisional for estimator, _ in self._sides),
         )
 
 

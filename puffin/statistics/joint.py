@@ -28,20 +28,22 @@ class FoundJoint(NamedTuple):
     known: KnownSketch
 
 
-def joint_of(opened: TableSnapshot, field_ids: Collection[int]) -> Mapping[tuple[int, ...], FoundJoint]:
+def joint_of(
+    opened: TableSnapshot, field_ids: Collection[int], errors: list[PuffinError]
+) -> Mapping[tuple[int, ...], FoundJoint]:
     """
     The nearest joint sketches of all sets of these columns that have any, by the ascending field ids of the set.
 
     A tuple is hashed in that order of its columns (`puffin.sketches.tuple_hashes`). ``known`` tells of which snapshot
-    they are, and how many changes lie between. What cannot be read is left out with a warning, a set whose columns have
-    changed since without one.
+    they are, and how many changes lie between. What cannot be read is left out with a warning and appended to
+    ``errors``, a set whose columns have changed since is left out without.
     """
     stored = StoredBlobs(opened, field_ids)
     found: dict[tuple[int, ...], FoundJoint] = {}
     for each_id, sketches in known_sketches(opened, field_ids).items():
         for known in sketches:
             wanted = [ids for ids in known.said.joint if ids not in found and set(ids) <= set(field_ids)]
-            read = _read(stored, known) if wanted and each_id in opened.state.columns_by_id else None
+            read = _read(stored, known, errors) if wanted and each_id in opened.state.columns_by_id else None
             if read is None:
                 continue
             for ids in wanted:
@@ -67,9 +69,10 @@ def fitting_set(state: TableState, sketches: JointSketches, field_ids: tuple[int
     return found
 
 
-def _read(stored: StoredBlobs, known: KnownSketch) -> JointSketches | None:
+def _read(stored: StoredBlobs, known: KnownSketch, errors: list[PuffinError]) -> JointSketches | None:
     try:
         return stored.require(known, JOINT)
     except PuffinError as exc:
         _log.warning("column %s: joint sketches cannot be read: %s", known.column.name, exc)
+        errors.append(exc)
         return None

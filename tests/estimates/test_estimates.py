@@ -15,9 +15,10 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import puffin
-from puffin.errors import ColumnNotFound, UnsupportedTableError, UsageError
+from puffin.errors import ColumnNotFound, StorageError, UnsupportedTableError, UsageError
 from puffin.estimates.interval import Interval
 from puffin.lookup import Lookup
+from puffin.storage import LocalStore
 from stats_jobs import Options, analyze
 from tests.asked_of_duckdb import ask
 
@@ -306,6 +307,28 @@ def test_filter_of_a_join_counts_where_only_files_tell_the_rows(make):
     assert found.rows.rows < 200  # the whole join has 321 rows
     whole = Lookup().estimate_join(path, "k", path, "k").rows.rows
     assert whole.lower <= 321 <= whole.upper
+
+
+def test_estimates_made_while_storage_fails_are_not_kept(make, monkeypatch):
+    table = make(pa.table({"a": [1, 1, 2, 3], "b": [1, 1, 2, 2]}), joint=("a+b",))
+    path, open_source = str(table.path), LocalStore.open_source
+
+    def failing(store, uri):
+        if f"{path}/_puffin_sidecar" in uri:
+            raise StorageError(f"{uri}: down")
+        return open_source(store, uri)
+
+    def found(lookup: Lookup) -> list[Any]:
+        rows, groups = lookup.estimate(path, "a = 1").rows, lookup.estimate(path, group_by=["a", "b"]).groups_method
+        joined = lookup.estimate_join(path, "a", path, "a").rows.rows
+        return [rows, groups, joined, lookup.distribution(path, "a").reason]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStore, "open_source", failing)
+        *_, reason = meanwhile = found(table.lookup)
+    assert re.fullmatch(f"its distribution cannot be read: {re.escape(path)}/.*: down", reason)
+    assert all(one != other for one, other in zip(meanwhile, found(Lookup()), strict=True))
+    assert found(table.lookup) == found(Lookup())
 
 
 def test_only_hashes_answer_without_values(make):
