@@ -377,3 +377,12 @@ def test_database_that_cannot_be_opened_is_a_setup_error(tmp_path):
     (tmp_path / "catalog.db").mkdir()
     with pytest.raises(SetupError, match=r"catalog 'new' cannot be used: .*unable to open database file"):
         load_table("db.t", catalog="new", catalog_properties=sql_properties(tmp_path))
+
+
+def test_database_that_another_process_holds_is_not_taken_for_a_wrong_one(catalog, tmp_path):
+    uri = f"{catalog.properties['uri']}?timeout=0.01"
+    with sqlite3.connect(tmp_path / "catalog.db") as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StorageError, match=r"^catalog 'prod' failed: .*database is locked: try again$"):
+            load_table("db.t", catalog="prod", catalog_properties=sql_properties(tmp_path, uri=uri))
+        other.rollback()

@@ -36,8 +36,8 @@ def opened_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
     What `puffin.iceberg.sdk.open_catalog` opens, but without making a database that lasts or tables in it, as pyiceberg
     would.
 
-    Raises SetupError if a SQL catalog's database does not exist or has no tables of a catalog; the user's own
-    ``init_catalog_tables`` leaves that to pyiceberg.
+    Raises SetupError if a SQL catalog's database does not exist or has no tables of a catalog, and StorageError if
+    another process holds it; the user's own ``init_catalog_tables`` leaves that to pyiceberg.
     """
     uri = database_uri(name, properties)
     if uri is None:

@@ -82,12 +82,17 @@ def check_file(name: str, uri: str) -> None:
 
 
 def check_tables(name: str, engine: Engine) -> None:
-    """Raise SetupError if the database of a catalog cannot be reached, or lacks the tables of one."""
+    """
+    Raise SetupError if the database of a catalog cannot be reached, or lacks the tables of one, and StorageError if
+    another process holds it.
+    """
     try:
         with engine.connect() as connection:
             try:
                 _look_at_tables(connection)
             except SQLAlchemyError as exc:
+                if _lost_a_race(exc):
+                    raise StorageError(f"catalog {name!r} failed: {one_line(exc)}: try again") from exc
                 raise SetupError(
                     f"catalog {name!r} cannot be used: expected the tables of a catalog in its database, found "
                     f"{one_line(exc)}: check its uri"
