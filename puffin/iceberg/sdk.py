@@ -47,7 +47,7 @@ def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
     """
     The catalog with this name in pyiceberg's configuration (``.pyiceberg.yaml``, environment).
 
-    Raises SetupError if it does not exist or its properties are invalid.
+    Raises SetupError if it does not exist or its properties are invalid, StorageError if it does not answer now.
     """
     try:
         from pyiceberg.catalog import load_catalog
@@ -60,8 +60,20 @@ def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
             return catalog
     except Exception as exc:  # every catalog library has its own errors
         check_configuration()
+        if _may_pass(exc):
+            raise StorageError(f"catalog {name!r} failed: {one_line(exc)}") from exc
         raise SetupError(f"catalog {name!r} cannot be used: {one_line(exc)}") from exc
     raise SetupError(objection)
+
+
+def _may_pass(exc: Exception) -> bool:
+    """Whether a catalog's server failed or was not reached when it was asked for its configuration."""
+    from pyiceberg.exceptions import ServerError, ServiceUnavailableError
+
+    if isinstance(exc, ServerError | ServiceUnavailableError):
+        return True
+    # Errors of connections are OSErrors; a malformed URI is a ValueError too.
+    return isinstance(exc, OSError) and not isinstance(exc, ValueError | FileNotFoundError)
 
 
 @functools.cache
