@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyiceberg.catalog import load_catalog
 
-from puffin.errors import SetupError, StorageError, UsageError
+from puffin.errors import StorageError, UsageError
 from puffin.load import Tables
 from puffin.lookup import Lookup
 from puffin.lookup.places import Place
@@ -131,7 +131,7 @@ def test_catalog_that_does_not_answer_hides_no_directory(directory, tmp_path):
     table = directory("lake/t")
     listed = list(lookup.listed(roots=[str(tmp_path / "lake")]))
     assert [(each.name, each.error is None) for each in listed] == [(str(table), True), ("prod", False)]
-    with pytest.raises(SetupError, match="'prod' cannot be used"):
+    with pytest.raises(StorageError, match="'prod' failed"):
         list(lookup.listed())
 
 
