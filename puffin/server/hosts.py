@@ -31,7 +31,7 @@ class Hosts:
 
         On an interface other than loopback, it answers to every name unless some are allowed.
         """
-        if ipaddress.ip_address(address).is_loopback or allowed:
+        if is_loopback(address) or allowed:
             return cls((*_LOOPBACK, f"[{address}]" if ":" in address else address, *allowed))
         return cls()
 
@@ -41,6 +41,11 @@ class Hosts:
             return True
         named = [value for name, value in headers if name == b"host"]
         return len(named) == 1 and _without_port(named[0].lower()) in self._names
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine reaches an interface with this address."""
+    return ipaddress.ip_address(address).is_loopback
 
 
 def _checked(name: str) -> bytes:

@@ -14,10 +14,10 @@ from types import FrameType
 
 import uvicorn
 
-from puffin.errors import SetupError
+from puffin.errors import SetupError, UsageError
 from puffin.server.app import create_app
 from puffin.server.entrance import App
-from puffin.server.hosts import Hosts
+from puffin.server.hosts import Hosts, is_loopback
 from puffin.server.service import check_catalogs
 from puffin.server.settings import Limits, Settings
 from puffin.server.spelling import spelling_etag
@@ -30,11 +30,14 @@ def serve(settings: Settings, host: str, port: int, on_start: Callable[[str, int
     Serve until SIGTERM or SIGINT; then finish running requests and return.
 
     Port 0 picks a free one; ``on_start`` is told the address and port once connections are accepted. Raises UsageError
-    for invalid settings, SetupError if the address is not available or the catalog is not configured.
+    for invalid settings, and for ``iceberg`` without a token on an interface other than loopback; SetupError if the
+    address is not available or the catalog is not configured.
     """
     check_catalogs(settings)
     with _listening(host, port) as listener:
         address, bound = listener.getsockname()[:2]
+        if settings.iceberg and settings.token is None and not is_loopback(address):
+            raise UsageError(f"--host {host}: expected --token-file with --iceberg; only loopback can do without it")
         app = create_app(settings, Hosts.at(address, settings.hosts))
         run(
             spelling_etag(app) if settings.iceberg else app, settings.limits, listener, lambda: on_start(address, bound)

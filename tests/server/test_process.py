@@ -76,6 +76,7 @@ def test_hanging_storage_does_not_keep_the_server_from_ending(
         (["--catalog-property", "a=b"], 2, "catalog"),
         (["--catalog", "nope"], 1, "nope"),
         (["--ttl", "-1"], 2, "ttl"),
+        (["--iceberg", "--host", "0.0.0.0"], 2, "--host 0.0.0.0: expected --token-file with --iceberg"),
     ],
 )
 def test_startup_failure_is_one_line(
