@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from puffin.policy.model import Policy
 
 _GRACE = 8.0  # seconds that runs have to end after a signal
-_MOST_REASONS = 3  # of broken tables, in the line of a failure
 _GRACE_BESIDE = 1.5  # after the server has ended, which takes up to eight
 
 
@@ -175,19 +174,11 @@ def _end_within(seconds: float, thread: threading.Thread) -> None:
 
 def _end(ctx: click.Context, verdicts: Sequence[Verdict], events: Iterable[Event]) -> None:
     """Fail if a table could not be read, or its run failed."""
-    broken = {each.seen.key: each for each in verdicts if each.state == "broken"}
-    failed = len(broken) + sum(event.outcome == "failed" for event in events)
-    # A dry run shows reasons on stdout, and JSON has a line for each.
-    is_bare = ctx.params["dry_run"] or diagnostics_of(ctx).is_json or not broken
-    fail_if_any(ctx, failed, len(verdicts), "" if is_bare else _why([*broken.values()]))
-
-
-def _why(broken: Sequence[Verdict]) -> str:
     from puffin.autopilot.broken import why_broken
 
-    more = len(broken) - _MOST_REASONS
-    reasons = [*map(why_broken, broken[:_MOST_REASONS]), *([f"and {more} more, see --dry-run"] if more > 0 else [])]
-    return f": {'; '.join(reasons)}"
+    broken = {each.seen.key: why_broken(each) for each in verdicts if each.state == "broken"}
+    failures = [*broken.values(), *(_line(event) for event in events if event.outcome == "failed")]
+    fail_if_any(ctx, failures, len(verdicts), see="" if ctx.params["dry_run"] else "--dry-run")
 
 
 def _document(pilot: Autopilot, verdicts: Sequence[Verdict]) -> dict[str, Any]:

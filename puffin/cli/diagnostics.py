@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import click
+
+_MOST_REASONS = 3  # in the line of a failure
 
 
 @dataclasses.dataclass(slots=True)
@@ -55,8 +58,22 @@ def diagnostics_of(ctx: click.Context) -> Diagnostics:
     return found
 
 
-def fail_if_any(ctx: click.Context, failed: int, total: int, why: str = "") -> None:
-    """End the command with exit code 1 if some of its tables failed, after a line that says how many."""
-    if failed:
-        diagnostics_of(ctx).print_failure(f"{failed} of {total} tables failed{why}")
+def fail_if_any(ctx: click.Context, failures: Sequence[str], total: int, *, see: str = "") -> None:
+    """
+    End the command with exit code 1 if some of its tables failed, after a line that says how many and why.
+
+    Args:
+        failures: What is wrong with each, in one line that begins with its name.
+        see: What shows those that the line leaves out, if stdout does not.
+    """
+    if failures:
+        diagnostics = diagnostics_of(ctx)
+        why = "" if diagnostics.is_json else f": {first_of(failures, see=see)}"  # as JSON each has a line
+        diagnostics.print_failure(f"{len(failures)} of {total} tables failed{why}")
         ctx.exit(1)
+
+
+def first_of(failures: Sequence[str], *, see: str = "") -> str:
+    """The first few failures, and how many more there are, in one line."""
+    more = len(failures) - _MOST_REASONS
+    return "; ".join([*failures[:_MOST_REASONS], *([f"and {more} more{see and f', see {see}'}"] if more > 0 else [])])

@@ -29,14 +29,14 @@ def print_advice(ctx: click.Context, chosen: TableOptions, columns: Sequence[str
         print_result(advice, _lines(advice), as_json=chosen.json_output)
         return
     documents: list[dict[str, Any]] = []
-    failed = 0
+    failures = []
     for name in names:
         try:
             advice = _advice(name, chosen, columns, fpp)
             document, lines = advice.to_json(), _lines(advice)
         except PuffinError as exc:
-            failed += 1
             document, lines = {"table": name, "error": str(exc)}, [line_about(name, exc)]
+            failures += lines
             if diagnostics.is_json:
                 diagnostics.print_failure(str(exc), exc, table=name)
         documents.append(document)
@@ -44,7 +44,7 @@ def print_advice(ctx: click.Context, chosen: TableOptions, columns: Sequence[str
             print_lines(lines)
     if chosen.json_output:
         print_json({"tables": documents})
-    fail_if_any(ctx, failed, len(names))
+    fail_if_any(ctx, failures, len(names))
 
 
 def _advice(name: str, chosen: TableOptions, columns: Sequence[str] | None, fpp: float | None) -> IndexAdvice:

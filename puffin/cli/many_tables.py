@@ -62,14 +62,14 @@ def run_job(ctx: click.Context, chosen: TableOptions, job: Job[_Report]) -> None
 
     names = chosen.names()
     run = _Run(chosen, job, RunSummary(chosen.summary), diagnostics_of(ctx))
-    verbose, failed = run.diagnostics.spark_may_print, 0
+    verbose, failures = run.diagnostics.spark_may_print, list[str]()
     with SparkStarter(master=chosen.master, remote=chosen.remote, conf=chosen.conf, verbose=verbose) as spark:
         wanted: list[str | Table] = [*names, *chosen.of_spark(spark)]
         if chosen.is_one:
             run.on_one(wanted[0], spark)
         else:
-            failed = run.on_many(wanted, spark)
-    fail_if_any(ctx, failed, len(wanted))
+            failures = run.on_many(wanted, spark)
+    fail_if_any(ctx, failures, len(wanted))
     run.summary.check()
 
 
@@ -95,11 +95,12 @@ class _Run(Generic[_Report]):
         self._record(name, report)
         print_result(report, self.job.text(name, report), as_json=self.chosen.json_output)
 
-    def on_many(self, tables: Sequence[str | Table], spark: SparkStarter) -> int:
-        """Run the job on several tables, and print each when it is done; return how many failed."""
+    def on_many(self, tables: Sequence[str | Table], spark: SparkStarter) -> list[str]:
+        """Run the job on several tables, and print each when it is done; return a line for each that failed."""
         started = time.monotonic()
         documents = JsonList("tables") if self.chosen.json_output else None
         endings: Counter[str] = Counter()
+        failures = []
         with contextlib.ExitStack() as cleanup:
             shown = cleanup.enter_context(screen(bars=not self.diagnostics.is_json))
             how = {"only_stale": self.chosen.only_stale, "watch": shown.watch, **self.chosen.catalog_arguments}
@@ -113,13 +114,13 @@ class _Run(Generic[_Report]):
                     shown.say(self._lines(name, answer))
                 if isinstance(answer, PuffinError):
                     self._tell_stderr(name, answer)
-        failed = endings[_FAILED]
+                    failures.append(line_about(name, answer))
         if documents is not None:
             documents.print()
         else:
             endings["skipped as up to date"] = len(tables) - endings.total()
             print_lines([_total(endings, asked=len(tables), seconds=time.monotonic() - started)])
-        return failed
+        return failures
 
     def _record(self, name: str, answer: _Report | BaseException) -> None:
         """Record the outcome of a table in the summary and the log."""

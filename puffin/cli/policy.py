@@ -10,7 +10,7 @@ import click
 from puffin.cli.diagnostics import fail_if_any
 from puffin.cli.options import as_json, diagnostics, in_policy
 from puffin.cli.render import aligned, counted, human_bytes, print_json, print_lines, with_catalog
-from puffin.errors import PolicyError
+from puffin.errors import PolicyError, line_about
 
 if TYPE_CHECKING:
     from puffin.autopilot.look import SeenTable
@@ -52,8 +52,12 @@ def command(
         print_json(_document(policy, tables))
     else:
         print_lines(_lines(policy, tables, file_only=file_only))
-    failed = sum(table.status.error is not None for table in tables)
-    fail_if_any(ctx, failed, len(tables))
+    failures = [
+        line_about(with_catalog(each.name, each.catalog), each.status.error)
+        for each in tables
+        if each.status.error is not None
+    ]
+    fail_if_any(ctx, failures, len(tables))
 
 
 def _document(policy: Policy, tables: Sequence[SeenTable]) -> dict[str, Any]:

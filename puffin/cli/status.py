@@ -12,6 +12,7 @@ import click
 from puffin.cli.diagnostics import fail_if_any
 from puffin.cli.options import as_json, by_name, catalog_property, diagnostics
 from puffin.cli.render import aligned, human_bytes, print_json, print_lines, with_catalog
+from puffin.errors import line_about
 
 if TYPE_CHECKING:
     from puffin.lookup.health import TableStatus
@@ -73,8 +74,8 @@ def command(
         print_json({"tables": documents})
     else:
         print_lines(_lines(tables))
-    failed = sum(table.error is not None for table in tables)
-    fail_if_any(ctx, failed, len(tables))
+    failures = [line_about(table.table, table.error) for table in tables if table.error is not None]
+    fail_if_any(ctx, failures, len(tables))
 
 
 def _of_policy(file: str, names: NamePatterns) -> tuple[list[TableStatus], list[dict[str, Any]]]:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from puffin.cli.diagnostics import first_of
 from puffin.cli.options import as_json, diagnostics, stored_files
 from puffin.cli.render import print_json, print_lines
-from puffin.errors import PuffinError
+from puffin.errors import PuffinError, line_about
 
 if TYPE_CHECKING:
     from puffin.inspection import Verdict
@@ -36,12 +37,14 @@ def command(*, files: tuple[str, ...], json_output: bool) -> None:
             print_lines(_lines(verdict))
     if json_output:
         print_json({"files": [verdict.to_json() for verdict in verdicts]})
+    failures = [line_about(verdict.path, verdict.errors[0]) for verdict in verdicts if not verdict.valid]
     unread = sum(not verdict.was_read for verdict in verdicts)
-    invalid = sum(not verdict.valid for verdict in verdicts) - unread
+    invalid = len(failures) - unread
     if invalid:
-        raise PuffinError(f"{invalid} of {len(files)} files invalid{f', {unread} not read' if unread else ''}")
+        count = f"{invalid} of {len(files)} files invalid{f', {unread} not read' if unread else ''}"
+        raise PuffinError(f"{count}: {first_of(failures)}")
     if unread:
-        raise PuffinError(f"{unread} of {len(files)} files not read")
+        raise PuffinError(f"{unread} of {len(files)} files not read: {first_of(failures)}")
 
 
 def _lines(verdict: Verdict) -> Iterator[str]:

@@ -153,7 +153,7 @@ def test_failed_tables_keep_their_place_and_fail_the_command(puffin, tables, tmp
     assert run.code == 1
     assert [t["table"] for t in run.document["tables"]] == [tables[2], absent, tables[0]]
     assert run.document["tables"][1] == {"table": absent, "error": f"{absent}: no such file or directory"}
-    assert run.stderr == "puffin: 1 of 3 tables failed\n"
+    assert run.stderr == f"puffin: 1 of 3 tables failed: {absent}: no such file or directory\n"
 
 
 def test_text_has_a_block_for_each_table_and_a_summary_line(puffin, tables, tmp_path):
@@ -164,7 +164,8 @@ def test_text_has_a_block_for_each_table_and_a_summary_line(puffin, tables, tmp_
     assert lines[heads[1] - 1].startswith("statistics are current, nothing was read")
     assert lines[-1].startswith("3 tables in ")
     assert lines[-1].endswith(" s: 2 current, 1 failed")
-    assert (run.code, run.stderr) == (1, "puffin: 1 of 3 tables failed\n")
+    said = f"puffin: 1 of 3 tables failed: {tmp_path / 'absent'}: no such file or directory\n"
+    assert (run.code, run.stderr) == (1, said)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +215,7 @@ def test_internal_error_is_reported_after_the_other_tables(puffin, tables, monke
 def test_debug_adds_the_traceback_of_each_failure(puffin, tables, tmp_path):
     run = puffin("analyze", *tables, str(tmp_path / "absent"), "--debug")
     assert "Traceback" in run.stderr
-    assert run.stderr.endswith("\npuffin: 1 of 4 tables failed\n")
+    assert "\npuffin: 1 of 4 tables failed: " in run.stderr
 
 
 def test_progress_bars_appear_only_on_a_terminal(tables):

@@ -140,7 +140,7 @@ def test_failing_table_does_not_stop_the_others(puffin, golden_tables):
     assert failed["table"] == bad
     assert "no such file" in failed["error"]
     assert done["statistics-file"] is not None
-    assert run.stderr.splitlines() == ["puffin: 1 of 2 tables failed"]
+    assert run.stderr == f"puffin: 1 of 2 tables failed: {failed['error']}\n"
 
 
 def test_time_within_a_millisecond_is_not_rounded_up(puffin, tmp_path, table_document):

@@ -141,10 +141,11 @@ def test_check_shows_what_cannot_be_read_and_fails(puffin: Callable[..., Any], p
     )
     policy.write_text(policy.read_text().replace("roots: [lake]", "roots: [lake, absent]"))
     run = puffin("policy", "check", policy, "--json")
-    assert (run.code, run.stderr) == (1, "puffin: 2 of 4 tables failed\n")
     errors = [each["error"] for each in run.document["tables"] if each["error"]]
     assert errors[0].startswith("table property puffin-sidecar.due: expected never, or conditions")
     assert errors[1] == f"{policy.parent}/absent: no such directory"
+    said = f"puffin: 2 of 4 tables failed: {policy.parent}/lake/db/events: {errors[0]}; {errors[1]}\n"
+    assert (run.code, run.stderr) == (1, said)
 
 
 def test_status_follows_the_columns_of_the_policy(puffin: Callable[..., Any], policy: Path) -> None:

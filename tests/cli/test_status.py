@@ -79,10 +79,11 @@ def test_table_that_cannot_be_read_does_not_stop_the_others(puffin: Callable[...
     (root / "broken" / "metadata").mkdir(parents=True)
     (root / "broken" / "metadata" / "v1.metadata.json").write_text("{")
     run = puffin("status", "--root", root, "--json")
-    assert (run.code, run.stderr) == (1, "puffin: 1 of 4 tables failed\n")
     failed = [each for each in run.document["tables"] if each["error"] is not None]
     assert [(each["table"], each["health"], each["format"]) for each in failed] == [(str(root / "broken"), 0, None)]
     assert "v1.metadata.json" in failed[0]["error"]
+    said = f"puffin: 1 of 4 tables failed: {root / 'broken'}: {failed[0]['error']}\n"
+    assert (run.code, run.stderr) == (1, said)
     text = puffin("status", "--root", root)
     assert (text.code, failed[0]["error"] in text.text) == (1, True)
 
@@ -96,7 +97,7 @@ def test_directory_that_cannot_be_listed_does_not_hide_the_tables(
     policy.write_text("roots: [root]\n")
     for place in (("--root", root), ("--policy", policy)):
         run = puffin("status", *place, "--include", "current", "--json")
-        assert (run.code, run.stderr) == (1, "puffin: 1 of 2 tables failed\n")
+        assert (run.code, run.stderr) == (1, f"puffin: 1 of 2 tables failed: {name}: Permission denied\n")
         assert [(each["table"], each["error"]) for each in run.document["tables"]] == [
             (name, f"{name}: Permission denied"),
             (str(root / "current"), None),

@@ -47,8 +47,8 @@ def test_every_bad_blob_is_reported(puffin, bad_blobs_file):
     """A bad blob hides no other, and good ones are not blamed."""
     run = puffin("verify", bad_blobs_file, "--json")
     assert run.code == 1
-    assert run.stderr == "puffin: 1 of 1 files invalid\n"
     (file,) = run.document["files"]
+    assert run.stderr == f"puffin: 1 of 1 files invalid: {bad_blobs_file}: {file['errors'][0]}\n"
     assert not file["valid"]
     assert {error.partition(":")[0] for error in file["errors"]} == {f"blob {index}" for index in range(6, 12)}
     assert "brotli" in file["errors"][0]
@@ -63,7 +63,9 @@ def test_every_file_is_reported(puffin, sound_file, bad_blobs_file, tmp_path):
     assert [entry["path"] for entry in entries] == [str(file) for file in files]
     assert [entry["valid"] for entry in entries] == [False, True, False, False, True]
     assert "no such file" in entries[0]["errors"][0]
-    assert (run.code, run.stderr) == (1, "puffin: 1 of 5 files invalid, 2 not read\n")
+    (said,) = run.stderr.splitlines()
+    assert (run.code, said.partition(": /")[0]) == (1, "puffin: 1 of 5 files invalid, 2 not read")
+    assert all(f"{file}: " in said for file in (missing, directory, bad_blobs_file))
 
 
 def test_file_that_cannot_be_read_is_not_called_invalid(puffin, sound_file, tmp_path, monkeypatch):
@@ -81,7 +83,9 @@ def test_file_that_cannot_be_read_is_not_called_invalid(puffin, sound_file, tmp_
     run = puffin("verify", *files, sound_file)
     states = [line for line in run.text.splitlines() if not line.startswith("  ")]
     assert states == [*(f"{file}: NOT READ" for file in files), f"{sound_file}: ok"]
-    assert (run.code, run.stderr) == (1, "puffin: 5 of 6 files not read\n")
+    (said,) = run.stderr.splitlines()
+    assert said.startswith(f"puffin: 5 of 6 files not read: {files[0]}: no such file or directory; {files[1]}: ")
+    assert (run.code, said.endswith("; and 2 more")) == (1, True)
 
 
 def test_text_has_a_line_for_each_file_and_indented_errors(puffin, sound_file, tmp_path):
@@ -89,7 +93,8 @@ def test_text_has_a_line_for_each_file_and_indented_errors(puffin, sound_file, t
     file.write_bytes(b"no")
     run = puffin("verify", file, sound_file)
     assert run.text == (f"{file}: INVALID\n  file-size: expected at least 20 bytes, found 2 bytes\n{sound_file}: ok\n")
-    assert (run.code, run.stderr) == (1, "puffin: 1 of 2 files invalid\n")
+    why = "file-size: expected at least 20 bytes, found 2 bytes"
+    assert (run.code, run.stderr) == (1, f"puffin: 1 of 2 files invalid: {file}: {why}\n")
 
 
 @pytest.mark.parametrize("size", [1, 100_000])
@@ -186,4 +191,5 @@ def test_verify_runs_as_a_module_and_sets_the_exit_code(sound_file, tmp_path):
     command = [sys.executable, "-m", "puffin", "verify"]
     assert subprocess.run([*command, sound_file], capture_output=True).returncode == 0
     run = subprocess.run([*command, sound_file, tmp_path], capture_output=True, text=True)
-    assert (run.returncode, run.stderr) == (1, "puffin: 1 of 2 files not read\n")
+    said = f"puffin: 1 of 2 files not read: {tmp_path}: expected a file, found a directory\n"
+    assert (run.returncode, run.stderr) == (1, said)
