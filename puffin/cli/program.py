@@ -12,6 +12,7 @@ import importlib
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -62,6 +63,13 @@ class _LazyGroup(click.Group):
             return None
         command: click.Command = importlib.import_module(f"puffin.cli.{cmd_name.replace('-', '_')}").command
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command as click does, which writes an empty line for the KeyboardInterrupt that it sees."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as exc:
+            raise click.Abort from exc
 
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:

@@ -80,6 +80,15 @@ def test_dump_of_stdin_fails_without_stdin(monkeypatch, capsys):
     assert capsys.readouterr().err == "puffin: standard input: it is closed\n"
 
 
+def test_interrupt_is_one_line(puffin, file, monkeypatch):
+    def interrupted(path):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("puffin.inspection.verify", interrupted)
+    run = puffin("verify", file)
+    assert (run.code, run.stdout, run.stderr) == (1, b"", "puffin: interrupted\n")
+
+
 def test_table_names_are_escaped_in_any_encoding(table, monkeypatch):
     for encoding, name, directory in (("utf-8", "ä", "té"), ("ascii", r"\xe4", r"t\xe9")):
         text = shown(monkeypatch, encoding, "ndv", table).decode(encoding)
