@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -107,6 +108,20 @@ def test_uuid_partition_is_left_out_by_its_value_alone(make_table: MakeTable) ->
     for where in (f"c = '{least}'", f"c != '{most}'", "c is null"):
         assert not kept(of_value, where), where
     assert not kept(of_null, f"c < '{most}'")
+
+
+@pytest.mark.parametrize("type_", ["timestamp", "timestamp_ntz"])
+def test_last_moment_of_a_delta_table_is_planned(delta_table: Callable[..., Any], type_: str) -> None:
+    """Its milliseconds are all that the log has, and it is less than one millisecond after them."""
+    zone = "Z" if type_ == "timestamp" else ""
+    last = f"+294247-01-10T04:00:54.775{zone}"
+    table = delta_table("t", {"c": type_})
+    stats = {"numRecords": 1, "minValues": {"c": last}, "maxValues": {"c": last}, "nullCount": {"c": 0}}
+    table.commit(table.add({"c": [(1 << 63) - 1]}, stats=json.dumps(stats)))
+    planner = Planner(load_table(str(table.path)).open())
+    now = f"'2024-01-01T00:00:00{'+00:00' if zone else ''}'"
+    assert kept(planner, f"c > {now}")
+    assert not kept(planner, f"c < {now}")
 
 
 def kept(planner: Planner, where: str) -> bool:

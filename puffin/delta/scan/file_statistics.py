@@ -31,6 +31,7 @@ from puffin.values.row_summary import RowSummary, has_nan
 from puffin.values.value_type import ValueType
 
 _MICROS_OF_A_MILLISECOND = 1000
+_LAST_MICROS = (1 << 63) - 1  # the last moment that a timestamp can be
 _TIE_BREAKER = "\ufffd"  # Spark put it behind an upper bound that it cut, as if no character were larger
 _EXACT = 10**15  # below it, a double holds every decimal
 _MOST_DIGITS = 19  # of a decimal that was rounded to a double, and perhaps cut to a whole number of 64 bits
@@ -141,7 +142,7 @@ def _bounds_of(stats: Mapping[str, Any], source: _Source) -> tuple[Comparable | 
     if type_.startswith("decimal"):
         return _of_rounded(-1, lower), _of_rounded(1, upper)
     if type_ in _TIMESTAMPS and isinstance(upper, int) and upper % _MICROS_OF_A_MILLISECOND == 0:
-        upper += _MICROS_OF_A_MILLISECOND - 1
+        upper = min(upper + _MICROS_OF_A_MILLISECOND - 1, _LAST_MICROS)
     if type_ == "string" and isinstance(upper, str) and upper.endswith(_TIE_BREAKER):
         upper = upper[: -len(_TIE_BREAKER)] + chr(sys.maxunicode)
     return lower, upper
