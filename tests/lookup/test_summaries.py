@@ -254,6 +254,27 @@ def test_unreadable_file_statistics_make_delta_counts_unknown(delta, stats):
     assert found == [6 if "numRecords" in stats else None, None, None, None, None, None]
 
 
+@pytest.mark.parametrize(
+    ("least", "greatest", "expected"),
+    [
+        ("2024-01-01T00:00:00.000+05:30", "2024-01-01T02:00:00.000-08:00",
+         ["2023-12-31T18:30:00.000000+00:00", "2024-01-01T10:00:00.000999+00:00"]),
+        ("1850-01-01T00:00:00.000+00:53:28", "1850-01-01T00:00:00.000-07:52:58",
+         ["1849-12-31T23:06:32.000000+00:00", "1850-01-01T07:52:58.000999+00:00"]),
+        ("1850-01-01T00:00:00.000+00:53", "1850-01-01T00:00:00.000-07:52",
+         ["1849-12-31T23:06:01.000000+00:00", "1850-01-01T07:52:59.000999+00:00"]),
+        ("1850-01-01T00:00:00.000Z", "+294247-01-10T04:00:54.775-08:00", ["1850-01-01T00:00:00.000000+00:00", None]),
+    ],
+    ids=["whole minutes", "with seconds", "perhaps without its seconds", "beyond the last moment"],
+)  # fmt: skip
+def test_delta_log_has_times_in_any_zone(delta_table, least, greatest, expected):
+    """Spark writes them in the zone of its session."""
+    table = delta_table("t", {"at": "timestamp"})
+    stats = {"numRecords": 1, "minValues": {"at": least}, "maxValues": {"at": greatest}, "nullCount": {"at": 0}}
+    table.commit(table.add({"at": [0]}, stats=json.dumps(stats)))
+    assert told(puffin.ndv(str(table.path), manifests=True), ("min", "max")) == expected
+
+
 def test_delta_answer_reports_what_came_after_its_statistics(delta, draft_of):
     from puffin.load import load_table
     from puffin.tables.commit import commit_statistics

@@ -3,8 +3,9 @@ Summarizes columns from the statistics of a Delta table's live files (protocol, 
 
 These statistics are optional JSON; missing or invalid parts are unknown. Values of partition columns come from the log.
 Writers cut strings short and times to milliseconds, so an upper bound in whole milliseconds may be up to one
-millisecond too low, and is raised. deltalake rounds decimals to doubles, so bounds with many digits are moved outwards.
-Bounds stay as they were written when a column of floats becomes one of doubles.
+millisecond too low, and is raised. Spark writes times in the zone of its session. deltalake rounds decimals to doubles,
+so bounds with many digits are moved outwards. Bounds stay as they were written when a column of floats becomes one of
+doubles.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import decimal
 import json
 import math
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -31,7 +33,11 @@ from puffin.values.row_summary import RowSummary, has_nan
 from puffin.values.value_type import ValueType
 
 _MICROS_OF_A_MILLISECOND = 1000
+_MICROS_OF_A_SECOND = 1_000_000
 _LAST_MICROS = (1 << 63) - 1  # the last moment that a timestamp can be
+_OFFSET = re.compile(r"([+-])([0-9]{2}):([0-9]{2})(?::([0-9]{2}))?$")
+_WHOLE_MINUTES_SINCE = 63_072_000 * _MICROS_OF_A_SECOND  # 1972: before, offsets of some zones had seconds
+_MOST_SECONDS_LOST = 59
 _TIE_BREAKER = "\ufffd"  # Spark put it behind an upper bound that it cut, as if no character were larger
 _EXACT = 10**15  # below it, a double holds every decimal
 _MOST_DIGITS = 19  # of a decimal that was rounded to a double, and perhaps cut to a whole number of 64 bits
@@ -133,10 +139,11 @@ def _nulls_of(stats: Mapping[str, Any], source: _Source) -> int | None:
 
 def _bounds_of(stats: Mapping[str, Any], source: _Source) -> tuple[Comparable | None, Comparable | None]:
     type_ = source.column.type
-    lower, upper = (
-        comparable(type_, _single_value(type_, _at(stats.get(name), source.path)))
-        for name in ("minValues", "maxValues")
-    )
+    smallest, largest = (_at(stats.get(name), source.path) for name in ("minValues", "maxValues"))
+    if type_ == "timestamptz":
+        lower, upper = _moment(smallest, -1), _moment(largest, 1)
+    else:
+        lower, upper = (comparable(type_, _single_value(type_, value)) for value in (smallest, largest))
     if source.was_float:
         return _of_doubles(min, lower), _of_doubles(max, upper)
     if type_.startswith("decimal"):
@@ -146,6 +153,23 @@ def _bounds_of(stats: Mapping[str, Any], source: _Source) -> tuple[Comparable | 
     if type_ == "string" and isinstance(upper, str) and upper.endswith(_TIE_BREAKER):
         upper = upper[: -len(_TIE_BREAKER)] + chr(sys.maxunicode)
     return lower, upper
+
+
+def _moment(text: Any, direction: int) -> Comparable | None:
+    """A bound in microseconds, whatever its zone; moved outwards by a minute if the offset may lack its seconds."""
+    zone = _OFFSET.search(text) if isinstance(text, str) else None
+    if zone is None:
+        return comparable("timestamptz", _single_value("timestamptz", text))
+    sign, hours, minutes, seconds = zone.groups()
+    offset = int(hours) * 3600 + int(minutes) * 60 + int(seconds or 0)
+    local = comparable("timestamptz", zone.string[: zone.start()])
+    if not isinstance(local, int):
+        return None
+    found = local - int(f"{sign}{offset}") * _MICROS_OF_A_SECOND
+    if offset and seconds is None and found < _WHOLE_MINUTES_SINCE:
+        # Delta for Spark up to 3.3 leaves them out (delta-io/delta issue 5249).
+        found += direction * _MOST_SECONDS_LOST * _MICROS_OF_A_SECOND
+    return found if abs(found) <= _LAST_MICROS else None
 
 
 def _of_doubles(outer: Callable[[float, float], float], bound: Comparable | None) -> Comparable | None:
