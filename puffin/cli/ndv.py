@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +68,7 @@ def command(
     from puffin.load import load_table
     from puffin.lookup import Question, lookup
 
-    question = Question(table, columns or None, **dataclasses.asdict(selector), **conditions)
+    question = Question(table, columns or None, selector, **conditions)
     answer = lookup(load_table(table, catalog=catalog, catalog_properties=catalog_properties), question)
     print_result(answer, _lines(answer), as_json=json_output)
 

@@ -145,7 +145,7 @@ class Lookup:
         name = os.fspath(table)
         if checked:
             self._cache.expire(name)
-        return self._cache.view(name, selector, self._clock()).opened
+        return self._view(name, selector).opened
 
     def plan(
         self,
@@ -164,8 +164,7 @@ class Lookup:
         """
         name = os.fspath(table)
         selector = SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms)
-
-        return self.following([name], lambda: self._planned(self._cache.view(name, selector, self._clock()), where))
+        return self.following([name], lambda: self._planned(self._view(name, selector), where))
 
     def plan_opened(self, opened: TableSnapshot, where: Filter | None = None) -> FilePlan:
         """
@@ -187,30 +186,24 @@ class Lookup:
     ) -> TableEstimate:
         """The answer of `puffin.estimate` to the same arguments, with the same errors; statistics stay in memory."""
         name = os.fspath(table)
-        is_current = snapshot_id is None and ref is None and as_of_ms is None
-        selector = CURRENT if is_current else SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms)
-
-        def estimated() -> TableEstimate:
-            view = self._cache.view(name, selector, self._clock())
-            return self._estimator(view).estimate(where, group_by)
-
-        return self.following([name], estimated)
+        selector = SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms)
+        return self.following([name], lambda: self._estimator(self._view(name, selector)).estimate(where, group_by))
 
     def history(self, table: NameOrPath, column: str) -> ColumnHistory:
         """The statistics of a column over the snapshots of a table; errors as for `ndv`."""
         question = Question(os.fspath(table), (column,))
-        return column_history(self._view(question).opened, question)
+        return column_history(self._view(question.table).opened, question)
 
     def distribution(self, table: NameOrPath, column: str) -> ColumnDistribution:
         """The most frequent values of a column and its histogram; errors as for `ndv`."""
         name = os.fspath(table)
-        view = self._view(Question(name))
+        view = self._view(name)
         return self.following([name], lambda: column_distribution(self._estimator(view), column))
 
     def open_statistics(self, table: NameOrPath, path: NameOrPath) -> FileSource:
         """Open a statistics file of a table with its catalog's credentials; PuffinError if that fails."""
         path = os.fspath(path)
-        return self._view(Question(os.fspath(table))).opened.store_for(path).open_source(path)
+        return self._view(os.fspath(table)).opened.store_for(path).open_source(path)
 
     def estimate_join(
         self,
@@ -246,7 +239,7 @@ class Lookup:
 
         def estimate() -> JoinEstimate:
             now = self._clock()
-            left_view, right_view = (self._view(each.question) for each in asked)
+            left_view, right_view = (self._view(each.question.table, each.question.selector) for each in asked)
             key = (*asked, right_view.number)
             kept = self._cache.answers.get(key)
             if kept is not None:
@@ -275,7 +268,8 @@ class Lookup:
         wanted = [each if isinstance(each, Question) else Question(os.fspath(each[0]), (each[1],)) for each in columns]
 
         def estimate() -> UnionEstimate:
-            return union_estimate(wanted, [column_sketch(self._view(each).opened, each) for each in wanted])
+            sketches = [column_sketch(self._view(each.table, each.selector).opened, each) for each in wanted]
+            return union_estimate(wanted, sketches)
 
         return self.following([each.table for each in wanted], estimate)
 
@@ -342,7 +336,7 @@ class Lookup:
     def analyzed(self, table: NameOrPath) -> AnalyzedTable | None:
         """A summary of a table's statistics; None if it has none. PuffinError if the table cannot be loaded."""
         name = os.fspath(table)
-        return analyzed_table(name, self._view(Question(name)).opened)
+        return analyzed_table(name, self._view(name).opened)
 
     def _analyzed_if_readable(self, table: str) -> AnalyzedTable | None:
         try:
@@ -370,8 +364,8 @@ class Lookup:
             estimator = view.estimator = Estimator(view.opened)
         return estimator
 
-    def _view(self, question: Question) -> View:
-        return self._cache.view(question.table, question.selector, self._clock())
+    def _view(self, table: str, selector: SnapshotSelector = CURRENT) -> View:
+        return self._cache.view(table, selector, self._clock())
 
     def _make(self, view: View, key: Hashable, arrived: float, make: Callable[[], object]) -> Kept:
         def made() -> Kept:

@@ -20,7 +20,7 @@ from puffin.statistics.ancestry import KnownSketch, known_sketches
 from puffin.statistics.answer import ColumnAnswer, Distinct, PartitionMatch, TableAnswer
 from puffin.statistics.resolve import NOT_BY_PARTITION, answer_columns, nearest_partition_sketches
 from puffin.tables.arguments import NameOrPath
-from puffin.tables.base import Column
+from puffin.tables.base import Column, SnapshotSelector
 from puffin.tables.snapshot import Table, TableSnapshot
 from puffin.tables.state import TableState
 
@@ -48,8 +48,8 @@ def ndv(
 
     Args:
         table: A path or URI of a table directory or an Iceberg metadata file; with ``catalog``, ``namespace.table``.
-        columns: This and the next arguments are attributes of `puffin.lookup.Question`. ``partitions`` and ``where``
-            need statistics by partition, which are read from their file.
+        columns: This and the next arguments are attributes of `puffin.lookup.Question`, or of its selector.
+            ``partitions`` and ``where`` need statistics by partition, which are read from their file.
         catalog: A catalog in pyiceberg's configuration.
         catalog_properties: Properties that override that configuration.
 
@@ -58,15 +58,15 @@ def ndv(
 
     Raises:
         NotFoundError: There is no such table, snapshot, column or partition field.
-        UsageError: As for `puffin.lookup.Question`; or a partition or the filter cannot be parsed.
+        UsageError: As for `puffin.lookup.Question`; the snapshot is named in several ways; or a partition or the filter
+            cannot be parsed.
         UnsupportedTypeError: A column's type has no statistics.
         CorruptMetadataError: The table's metadata is corrupt.
         StorageError: The storage or the catalog does not answer.
         MissingDependencyError: There is a filter or a catalog, and pyiceberg is not installed.
     """
-    question = Question(
-        os.fspath(table), columns, snapshot_id, ref, as_of_ms, max_staleness, partitions, where, manifests
-    )
+    selector = SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms)
+    question = Question(os.fspath(table), columns, selector, max_staleness, partitions, where, manifests)
     return lookup(load_table(table, catalog=catalog, catalog_properties=catalog_properties), question)
 
 

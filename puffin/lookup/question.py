@@ -10,10 +10,12 @@ import dataclasses
 import functools
 import os
 from collections.abc import Sequence
+from typing import Any
 
 from puffin.errors import UsageError
 from puffin.tables.arguments import check_list
 from puffin.tables.base import SnapshotSelector
+from puffin.tables.snapshot import CURRENT
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -24,44 +26,34 @@ class Question:
     Attributes:
         table: The table's location or name, as the user gives it.
         columns: Names or dotted paths in the current schema; None for every primitive column outside lists and maps.
-        snapshot_id: The snapshot; the current one by default.
-        ref: The branch or tag of the snapshot, as an alternative.
-        as_of_ms: A time in milliseconds since the epoch, for the snapshot that was current then, as an alternative.
+        selector: The snapshot; the current one by default.
         max_staleness: Ignore statistics if more snapshots have changed the rows since; None for no limit.
         partitions: Only the rows of these partitions, named as for `puffin.lookup.partition_filter.PartitionFilter`.
         where: Only the rows of partitions that may hold rows that match this filter.
         manifests: Read the snapshot's manifests, or a Delta table's file statistics, for row counts and bounds that the
             statistics lack.
-        selector: The snapshot, as tables take it.
 
     Raises:
-        UsageError: There are several ways to name the snapshot; the columns or partitions are a string, which would
-            mean one for each letter; or there are manifests, which describe whole snapshots, with partitions or a
-            filter.
+        UsageError: The columns or partitions are a string, which would mean one for each letter; or there are
+            manifests, which describe whole snapshots, with partitions or a filter.
     """
 
     table: str
     columns: Sequence[str] | None = None
-    snapshot_id: int | None = None
-    ref: str | None = None
-    as_of_ms: int | None = None
+    selector: SnapshotSelector = CURRENT
     max_staleness: int | None = None
     partitions: Sequence[str] = ()
     where: str | None = None
     manifests: bool = False
-    selector: SnapshotSelector = dataclasses.field(init=False, compare=False, repr=False)
     _hash: int = dataclasses.field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_list(self.columns, "column names")
         check_list(self.partitions, "partitions")
         object.__setattr__(self, "table", os.fspath(self.table))
-        columns = None if self.columns is None else tuple(self.columns)
-        selector = SnapshotSelector(snapshot_id=self.snapshot_id, ref=self.ref, as_of_ms=self.as_of_ms)
-        object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "columns", None if self.columns is None else tuple(self.columns))
         object.__setattr__(self, "partitions", tuple(self.partitions))
-        object.__setattr__(self, "selector", selector)
-        object.__setattr__(self, "_hash", hash((self.table, columns, selector, self.where)))
+        object.__setattr__(self, "_hash", hash((self.table, self.columns, self.selector, self.where)))
         if self.manifests and self.is_of_partitions:
             raise UsageError("manifests cover whole snapshots: leave them out, or the partitions and the filter")
 
@@ -73,5 +65,18 @@ class Question:
         return bool(self.partitions) or self.where is not None
 
 
-question_of = functools.lru_cache(maxsize=4096)(Question)
-"""The question with these fields, which all have to be hashable; equal arguments give the same object."""
+@functools.lru_cache(maxsize=4096)
+def question_of(
+    table: str,
+    columns: Sequence[str] | None,
+    snapshot_id: int | None = None,
+    ref: str | None = None,
+    as_of_ms: int | None = None,
+    *others: Any,
+) -> Question:
+    """
+    The question with the snapshot that these name, and ``others``, the fields of `Question` after its selector.
+
+    All have to be hashable; equal arguments give the same object. Raises UsageError as `Question` and its selector do.
+    """
+    return Question(table, columns, SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms), *others)

@@ -26,6 +26,7 @@ from puffin.server.iceberg.paths import ICEBERG
 from puffin.server.problems import Problem
 from puffin.server.service import Asked, Service
 from puffin.server.settings import Settings
+from puffin.tables.base import SnapshotSelector
 
 _REPEATED = STATS, "column"  # the only parameter that may be repeated
 _MOST_ERRORS = 3  # in the detail of a problem
@@ -207,9 +208,7 @@ def _json(body: bytes) -> Response:
 
 
 def _asked(wanted: documents.TableQuery | documents.Question, columns: Sequence[str] | None) -> Asked:
-    if wanted.ref is None:
-        return Asked(Question(wanted.table, columns, snapshot_id=wanted.snapshot_id))
-    return Asked(Question(wanted.table, columns, ref=wanted.ref), wanted.snapshot_id)
+    return Asked(Question(wanted.table, columns, SnapshotSelector(**documents.snapshot_of(wanted))), wanted.snapshot_id)
 
 
 def _problem_of(error: Exception, allowed: Sequence[str]) -> Problem:

@@ -6,7 +6,7 @@ They are checked: an unknown key is refused, since a misspelled one would change
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -122,3 +122,8 @@ class PlanRequest(_Body):
     )
     snapshot_id: int | None = None
     ref: RefName | None = None
+
+
+def snapshot_of(asked: TableQuery | Question | EstimateRequest | PlanRequest) -> dict[str, Any]:
+    """The snapshot of a request as keywords of `Lookup`: its ref, or its id without one; the service compares both."""
+    return {"snapshot_id": asked.snapshot_id} if asked.ref is None else {"ref": asked.ref}

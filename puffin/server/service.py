@@ -33,7 +33,7 @@ from puffin.lookup.kept_joins import JoinQuestion
 from puffin.lookup.listing import ListedTable
 from puffin.lookup.places import table_key
 from puffin.lookup.status import table_status
-from puffin.server.documents import EstimateRequest, JoinRequest, PlanRequest, TablesQuery
+from puffin.server.documents import EstimateRequest, JoinRequest, PlanRequest, TablesQuery, snapshot_of
 from puffin.server.encoded import Encoded, encode, encode_plan
 from puffin.server.plan_counts import PlanCounts
 from puffin.server.problems import Problem
@@ -53,7 +53,7 @@ _Result = TypeVar("_Result")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Asked:
-    """A question, and the snapshot that its ref must lead to, if the caller named both."""
+    """A question, and the id of the snapshot that it must lead to, if the caller named one."""
 
     question: Question
     snapshot_id: int | None = None
@@ -136,7 +136,7 @@ class Service:
         """The rows that a filter leaves, and the groups that a grouping makes."""
 
         def estimated() -> TableEstimate:
-            estimate = self.lookup.estimate(asked.table, asked.where, asked.group_by, **_snapshot_of(asked))
+            estimate = self.lookup.estimate(asked.table, asked.where, asked.group_by, **snapshot_of(asked))
             _check_ref(asked.table, asked.ref, asked.snapshot_id, estimate.snapshot_id)
             return estimate
 
@@ -216,7 +216,7 @@ class Service:
     def ask(self, asked: Asked) -> Kept:
         """The encoded answer about a table that was checked; blocks."""
         kept = self.lookup.ask(asked.question)
-        _check_ref(asked.question.table, asked.question.ref, asked.snapshot_id, kept.answer.snapshot_id)
+        _check_ref(asked.question.table, asked.question.selector.ref, asked.snapshot_id, kept.answer.snapshot_id)
         Encoded.of(kept)
         return kept
 
@@ -286,7 +286,7 @@ class Service:
             return TableStatus.of_error(name, Problem.of(exc).detail)
 
     def _plan(self, asked: PlanRequest) -> FilePlan:
-        plan = self.lookup.plan(asked.table, asked.where, **_snapshot_of(asked))
+        plan = self.lookup.plan(asked.table, asked.where, **snapshot_of(asked))
         _check_ref(asked.table, asked.ref, asked.snapshot_id, plan.snapshot_id)
         return plan
 
@@ -335,11 +335,6 @@ def _status_json(status: TableStatus, verdicts: Mapping[str, tuple[str, str]]) -
         "state": state,
         "state-reason": reason,
     }
-
-
-def _snapshot_of(asked: EstimateRequest | PlanRequest) -> dict[str, Any]:
-    """How the lookup takes the snapshot of a request: by its ref, if there is one; `_check_ref` compares the id."""
-    return {"snapshot_id": asked.snapshot_id} if asked.ref is None else {"ref": asked.ref}
 
 
 def _check_ref(table: str, ref: str | None, wanted: int | None, found: int | None) -> None:

@@ -88,9 +88,8 @@ def uses(state):
     opened = IcebergMetadataFile(state.metadata_location)._bound(state, SnapshotSelector())
     selectors = [SnapshotSelector(snapshot_id=1), SnapshotSelector(ref="old"), SnapshotSelector(as_of_ms=1500)]
     for selector in (SnapshotSelector(), *selectors):
-        named = dataclasses.asdict(selector)
         for options in ({"max_staleness": 1}, {"manifests": True}):
-            question = Question(opened.name, **named, **options)
+            question = Question(opened.name, selector=selector, **options)
             yield lambda question=question: answer_from(opened.of(question.selector), question)
     yield lambda: answer_from(opened, Question(opened.name, ["id"], partitions=["p0=x"]))
     yield lambda: answer_from(opened, Question(opened.name, ["st.d"], where="id > 3 and p = 'x'"))

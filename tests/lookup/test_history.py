@@ -4,6 +4,7 @@ import pytest
 
 from puffin.errors import ColumnNotFound
 from puffin.lookup import Lookup, Question
+from puffin.tables.base import SnapshotSelector
 
 
 class Clock:
@@ -25,7 +26,7 @@ def test_cached_answer_is_given_without_reading(directory, entry_of, opened):
     opened.clear()
     assert lookup.at_hand(Question(table, ["a"])).answer is answer
     assert lookup.at_hand(Question(table, ("b",))) is None
-    assert lookup.at_hand(Question(table, ("a",), ref="main")) is None
+    assert lookup.at_hand(Question(table, ("a",), SnapshotSelector(ref="main"))) is None
     assert lookup.counts.hits == 1
     clock.now += 10
     assert lookup.at_hand(Question(table, ("a",))) is None

@@ -272,4 +272,4 @@ def test_any_metadata_gives_an_answer_or_one_of_our_errors(data, table_document,
 
     for columns, as_of_ms in ((None, None), (["a"], 1500)):
         with contextlib.suppress(PuffinError):
-            lookup(table_of_document(document), Question("t", columns, as_of_ms=as_of_ms))
+            lookup(table_of_document(document), Question("t", columns, SnapshotSelector(as_of_ms=as_of_ms)))

@@ -6,11 +6,12 @@ import pytest
 
 from puffin.errors import ColumnNotFound, SnapshotNotFound, UnsupportedTypeError
 from puffin.lookup import Question, lookup
+from puffin.tables.base import SnapshotSelector
 
 
 def answers(table, *columns, **selector):
     """Column, ndv, the snapshot whose rows were counted, and the source."""
-    answer = lookup(table, Question(table.name, columns or ("a",), **selector))
+    answer = lookup(table, Question(table.name, columns or ("a",), SnapshotSelector(**selector)))
     return [(c.column.name, c.ndv, c.stats_snapshot_id, c.source) for c in answer.columns]
 
 
