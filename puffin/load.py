@@ -25,20 +25,36 @@ MOST_DIRECTORIES = 10_000  # searched below one root
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class DirectoryBelow:
+class FoundTable:
     """
-    A directory below a root that looks like a table, or that cannot be listed.
+    A table that was found, or a directory, namespace or catalog that cannot be listed.
 
     Attributes:
-        format: ``"iceberg"`` or ``"delta"``; None if nobody knows.
+        name: ``namespace.table`` in a catalog; otherwise the location.
+        root: The root that it was found in; None in a catalog.
+        format: ``"iceberg"`` or ``"delta"``; None with an error.
         load: Loads it as `Tables.load` does, without a second look at what is stored there; raises ``error``.
-        error: Why it cannot be listed.
+        error: Why what has this name cannot be listed.
     """
 
     name: str
+    root: str | None
     format: str | None
     load: Callable[[], Table]
     error: PuffinError | None = None
+
+    @classmethod
+    def unlisted(cls, name: str, root: str | None, error: PuffinError) -> FoundTable:
+        """What cannot be listed, and may hold tables."""
+        return cls(name, root, None, functools.partial(_raise, error), error)
+
+    @property
+    def dotted(self) -> str:
+        """The name that patterns match: ``namespace.table``, or the path below the root with dots for slashes."""
+        if self.root is None:
+            return self.name
+        root = self.root.rstrip("/")
+        return self.name.removeprefix(root).strip("/").replace("/", ".") or root.rpartition("/")[2]
 
 
 def load_table(
@@ -97,7 +113,7 @@ class Tables:
 
         return table_of(self._opened_for_tables(), self.catalog, name)
 
-    def tables_below(self, root: NameOrPath, most: int = MOST_DIRECTORIES) -> Iterator[DirectoryBelow]:
+    def tables_below(self, root: NameOrPath, most: int = MOST_DIRECTORIES) -> Iterator[FoundTable]:
         """
         Yield the directories below a root that look like tables or cannot be listed, or the root itself, if it is one.
 
@@ -119,14 +135,19 @@ class Tables:
                     raise
                 # If all of the store is down, each directory would take its time to say so.
                 store.directories(waiting[0])
-                yield DirectoryBelow(directory, None, functools.partial(_raise, exc), exc)
+                yield FoundTable.unlisted(directory, root, exc)
                 continue
             if found is not None:
                 table_at = _delta_at if found == DELTA else _iceberg_at
-                yield DirectoryBelow(directory, found, functools.partial(self._below, table_at, directory))
+                yield FoundTable(directory, root, found, functools.partial(self._below, table_at, directory))
             else:
                 room = most - len(waiting)
                 waiting += [join(directory, name) for name in inside if not name.startswith((".", "_"))][:room]
+
+    def tables_in(self, namespace: str) -> list[FoundTable]:
+        """The tables of a namespace, sorted by name; raises what `load_table` raises."""
+        names = self.of_namespace(namespace)
+        return [FoundTable(name, None, ICEBERG, functools.partial(self.load, name)) for name in names]
 
     def namespaces(self) -> list[str]:
         """The dotted names of the catalog's namespaces, sorted; raises what `load_table` raises."""

@@ -42,7 +42,7 @@ ROOMS = {
         *("sketches", "statistics", "storage", "tables", "values"),
     },
     "rest_catalog": {"errors", "iceberg", "lookup", "planning", "storage", "tables", "values", "version"},
-    "server": {"errors", "inspection", "lookup", "rest_catalog", "storage", "tables", "version"},
+    "server": {"errors", "inspection", "load", "lookup", "rest_catalog", "storage", "tables", "version"},
     "stats_jobs": {
         *("errors", "files", "format", "iceberg", "index", "kernels", "load", "no_pandas"),
         *("sketches", "statistics", "storage", "tables", "values", "version"),

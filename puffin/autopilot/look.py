@@ -16,9 +16,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from puffin.errors import PuffinError, UsageError
-from puffin.load import Tables
+from puffin.load import FoundTable, Tables
 from puffin.lookup.health import TableStatus
-from puffin.lookup.places import EVERY_NAME, FoundTable, NamePatterns, Place, table_key, tables_at
+from puffin.lookup.places import EVERY_NAME, NamePatterns, Place, table_key, tables_at
 from puffin.lookup.status import TABLES_AT_ONCE, Wanted, table_status
 from puffin.policy.model import Policy, Rule
 from puffin.policy.table_policy import TablePolicy, table_policy
@@ -189,7 +189,7 @@ class Watcher:
         try:
             yield from tables_at(place, None if place.catalog is None else self._catalogs[place.catalog])
         except PuffinError as exc:
-            yield FoundTable(name, None, _no_table, exc)
+            yield FoundTable.unlisted(name, None, exc)
 
     def _covered(self, catalog: str | None, names: Sequence[tuple[str, FoundTable]]) -> Iterator[CoveredTable]:
         """A table or what cannot be listed, which was found at these places, if a rule covers it."""
@@ -243,7 +243,3 @@ def _directory_of(name: str) -> Hashable:
         return place_of(name)
     except UsageError:  # such as file:here
         return name
-
-
-def _no_table() -> Table:
-    raise AssertionError("a place that cannot be listed has no table")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from typing import TypeVar
 
 from puffin.errors import FileNotFound, PuffinError, UsageError
-from puffin.load import Tables
+from puffin.load import FoundTable, Tables
 from puffin.lookup.cache import Kept, TableCache, View
 from puffin.lookup.column_sketches import UnionEstimate, column_sketch, union_estimate
 from puffin.lookup.distribution import ColumnDistribution, column_distribution
@@ -23,7 +23,7 @@ from puffin.lookup.history import ColumnHistory, column_history
 from puffin.lookup.join_estimate import JoinEstimate
 from puffin.lookup.kept_joins import JoinPairs, JoinQuestion
 from puffin.lookup.kept_planner import KeptPlanners
-from puffin.lookup.listing import AnalyzedTable, ListedTable, analyzed_table, listed_tables, names_of
+from puffin.lookup.listing import AnalyzedTable, analyzed_table, listed_tables, names_of
 from puffin.lookup.opened_views import OpenedView, OpenedViews
 from puffin.lookup.planner import answer_from
 from puffin.lookup.question import Question, question_of
@@ -314,7 +314,7 @@ class Lookup:
 
     def listed(
         self, namespaces: Iterable[str] | None = None, *, roots: Iterable[NameOrPath] = ()
-    ) -> Iterator[ListedTable]:
+    ) -> Iterator[FoundTable]:
         """As `table_names`, with the formats of tables, and with the places that cannot be listed."""
         check_list(namespaces, "namespaces")
         check_list(roots, "directories")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import logging
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
 from puffin.errors import PuffinError, SetupError, StorageError, line_about
-from puffin.load import ICEBERG, Tables
-from puffin.lookup.places import each_once
+from puffin.load import FoundTable, Tables
+from puffin.lookup.places import each_once, tables_in_each
 from puffin.statistics.ancestry import known_sketches
 from puffin.tables.snapshot import TableSnapshot
 
@@ -36,20 +36,7 @@ class AnalyzedTable:
         return {name.replace("_", "-"): value for name, value in dataclasses.asdict(self).items()}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ListedTable:
-    """
-    The name of a table, or of a directory, namespace or catalog that cannot be listed, which has its ``error``.
-
-    ``format`` is ``"iceberg"`` or ``"delta"``; None with an error.
-    """
-
-    name: str
-    format: str | None = None
-    error: PuffinError | None = None
-
-
-def listed_tables(tables: Tables, namespaces: Iterable[str] | None, roots: Iterable[str]) -> Iterator[ListedTable]:
+def listed_tables(tables: Tables, namespaces: Iterable[str] | None, roots: Iterable[str]) -> Iterator[FoundTable]:
     """
     The tables in some namespaces (None for all) and below some directories, with what cannot be listed.
 
@@ -58,23 +45,25 @@ def listed_tables(tables: Tables, namespaces: Iterable[str] | None, roots: Itera
     """
     known: set[Hashable] = set()
     for root in roots:
-        yield from _with_error(root, lambda root: each_once(_below(tables, root), known))
-    if namespaces is None:
         try:
-            found = tables.namespaces()
-        except (SetupError, StorageError) as exc:
-            if not known:
-                raise
-            yield ListedTable(str(tables.catalog), error=exc)
-            return
-        for namespace in found:
-            yield from _with_error(namespace, lambda namespace: _of_namespace(tables, namespace))
-    else:
+            yield from each_once(tables.tables_below(root), known)
+        except PuffinError as exc:
+            yield FoundTable.unlisted(root, root, exc)
+    if namespaces is not None:
         for namespace in namespaces:
-            yield from _of_namespace(tables, namespace)
+            yield from tables.tables_in(namespace)
+        return
+    try:
+        found = tables.namespaces()
+    except (SetupError, StorageError) as exc:
+        if not known:
+            raise
+        yield FoundTable.unlisted(str(tables.catalog), None, exc)
+    else:
+        yield from tables_in_each(tables, found)
 
 
-def names_of(listed: Iterable[ListedTable]) -> Iterator[str]:
+def names_of(listed: Iterable[FoundTable]) -> Iterator[str]:
     """The names of tables; what cannot be listed is logged and left out."""
     for each in listed:
         if each.error is None:
@@ -98,18 +87,3 @@ def analyzed_table(name: str, opened: TableSnapshot) -> AnalyzedTable | None:
         newest.blob.snapshot_id,
         newest.freshness.snapshots_behind,
     )
-
-
-def _below(tables: Tables, root: str) -> Iterator[ListedTable]:
-    return (ListedTable(each.name, each.format, each.error) for each in tables.tables_below(root))
-
-
-def _of_namespace(tables: Tables, namespace: str) -> Iterator[ListedTable]:
-    return (ListedTable(name, ICEBERG) for name in tables.of_namespace(namespace))
-
-
-def _with_error(where: str, listed_in: Callable[[str], Iterable[ListedTable]]) -> Iterator[ListedTable]:
-    try:
-        yield from listed_in(where)
-    except PuffinError as exc:
-        yield ListedTable(where, error=exc)

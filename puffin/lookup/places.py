@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import Protocol, TypeVar
 
 from puffin.errors import NotFoundError, PuffinError, UsageError
-from puffin.load import MOST_DIRECTORIES, Tables
+from puffin.load import MOST_DIRECTORIES, FoundTable, Tables
 from puffin.storage import local_path, place_of, store_for
-from puffin.tables.snapshot import Table
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,41 +59,7 @@ class Place:
     names: NamePatterns = EVERY_NAME
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class FoundTable:
-    """
-    A table that was found, or a namespace or directory that cannot be listed.
-
-    Attributes:
-        name: ``namespace.table`` in a catalog; otherwise the location.
-        root: The root that it was found in; None in a catalog.
-        load: Loads it.
-        error: Why the namespace or directory of this name cannot be listed.
-    """
-
-    name: str
-    root: str | None
-    load: Callable[[], Table]
-    error: PuffinError | None = None
-
-    @property
-    def dotted(self) -> str:
-        """The name that patterns match: ``namespace.table``, or the path below the root with dots for slashes."""
-        if self.root is None:
-            return self.name
-        root = self.root.rstrip("/")
-        return self.name.removeprefix(root).strip("/").replace("/", ".") or root.rpartition("/")[2]
-
-
-class _Named(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-_Found = TypeVar("_Found", bound=_Named)
-
-
-def each_once(found: Iterable[_Found], known: set[Hashable]) -> Iterator[_Found]:
+def each_once(found: Iterable[FoundTable], known: set[Hashable]) -> Iterator[FoundTable]:
     """
     Those whose directories are not ``known`` yet, which they are from then on.
 
@@ -106,6 +70,15 @@ def each_once(found: Iterable[_Found], known: set[Hashable]) -> Iterator[_Found]
         if place not in known:
             known.add(place)
             yield each
+
+
+def tables_in_each(tables: Tables, namespaces: Iterable[str]) -> Iterator[FoundTable]:
+    """The tables of these namespaces; one that cannot be listed comes with its error."""
+    for namespace in namespaces:
+        try:
+            yield from tables.tables_in(namespace)
+        except PuffinError as exc:
+            yield FoundTable.unlisted(namespace, None, exc)
 
 
 def _own_name(table: str, *, dotted: bool) -> str:
@@ -143,8 +116,7 @@ def tables_at(place: Place, tables: Tables | None = None) -> Iterator[FoundTable
 def _all_at(place: Place, tables: Tables | None) -> Iterator[FoundTable]:
     located, known = Tables(), set[Hashable]()
     for root in dict.fromkeys(place.roots):
-        below = located.tables_below(root, place.directories)
-        found = [FoundTable(each.name, root, each.load, each.error) for each in below]
+        found = list(located.tables_below(root, place.directories))
         if not found:
             _check_directory(root)
         yield from each_once(found, known)
@@ -152,17 +124,12 @@ def _all_at(place: Place, tables: Tables | None) -> Iterator[FoundTable]:
         return
     tables = tables or Tables(place.catalog, place.catalog_properties)
     if place.namespace is not None:
-        yield from (_found(tables, name) for name in tables.of_namespace(place.namespace))
-        return
-    for namespace in tables.namespaces():
-        if not any(fnmatchcase(namespace, pattern) for pattern in place.patterns):
-            continue
-        try:
-            names = tables.of_namespace(namespace)
-        except PuffinError as exc:
-            yield dataclasses.replace(_found(tables, namespace), error=exc)
-        else:
-            yield from (_found(tables, name) for name in names)
+        yield from tables.tables_in(place.namespace)
+    else:
+        matched = (
+            each for each in tables.namespaces() if any(fnmatchcase(each, pattern) for pattern in place.patterns)
+        )
+        yield from tables_in_each(tables, matched)
 
 
 def _check_directory(root: str) -> None:
@@ -171,7 +138,3 @@ def _check_directory(root: str) -> None:
         raise NotFoundError(f"{root}: expected a directory, found a file")
     if not store.exists(root):
         raise NotFoundError(f"{root}: no such directory")
-
-
-def _found(tables: Tables, name: str) -> FoundTable:
-    return FoundTable(name, None, lambda: tables.load(name))

@@ -18,6 +18,7 @@ from puffin.index.coverage import indexed_columns, lacking_files
 from puffin.index.manifest import IndexManifest
 from puffin.index.sizes import DEFAULT_FPP
 from puffin.index.upkeep import Index, index_homes
+from puffin.load import FoundTable
 from puffin.lookup.health import (
     BEST,
     Loss,
@@ -29,7 +30,7 @@ from puffin.lookup.health import (
     rows_lost,
     upkeep_needed,
 )
-from puffin.lookup.places import FoundTable, Place, tables_at
+from puffin.lookup.places import Place, tables_at
 from puffin.sketches.sizes import DEFAULT_LG_K
 from puffin.statistics.ancestry import KnownSketch, known_sketches
 from puffin.statistics.bases import AnnouncedBases

@@ -25,12 +25,12 @@ from puffin.errors import (
     UsageError,
 )
 from puffin.inspection import describe
+from puffin.load import FoundTable
 from puffin.lookup import AnalyzedTable, FilePlan, Lookup, Question, TableEstimate
 from puffin.lookup.cache import Kept
 from puffin.lookup.health import TableStatus
 from puffin.lookup.history import iso_time
 from puffin.lookup.kept_joins import JoinQuestion
-from puffin.lookup.listing import ListedTable
 from puffin.lookup.places import table_key
 from puffin.lookup.status import table_status
 from puffin.server.documents import EstimateRequest, JoinRequest, PlanRequest, TablesQuery, snapshot_of
@@ -252,7 +252,7 @@ class Service:
         elif "." not in table:
             raise TableNotFound(f"{table}: expected namespace.table")
 
-    def _listed(self, namespace: str | None) -> list[ListedTable]:
+    def _listed(self, namespace: str | None) -> list[FoundTable]:
         """The tables of one namespace, or of the whole catalog and below all roots, sorted by name."""
         if namespace is None:
             return _first_by_name(self.lookup.listed(roots=self._roots.uris))
@@ -261,7 +261,7 @@ class Service:
         except UsageError as exc:  # a caller of the server does not choose the catalog
             raise NotFoundError(f"namespace {namespace!r}: no such namespace") from exc
 
-    async def _analyzed(self, table: ListedTable) -> AnalyzedTable | Exception | None:
+    async def _analyzed(self, table: FoundTable) -> AnalyzedTable | Exception | None:
         if table.error is not None:
             return table.error
         read = self.read(table.name, lambda: self.lookup.analyzed(table.name))
@@ -270,7 +270,7 @@ class Service:
         except (PuffinError, Problem, asyncio.TimeoutError) as exc:
             return exc
 
-    async def _status(self, table: ListedTable, until: float) -> TableStatus:
+    async def _status(self, table: FoundTable, until: float) -> TableStatus:
         name = table.name
 
         def read() -> TableStatus:
@@ -323,7 +323,7 @@ class Service:
             return dict.fromkeys(questions, exc)
 
 
-def _first_by_name(listed: Iterable[ListedTable]) -> list[ListedTable]:
+def _first_by_name(listed: Iterable[FoundTable]) -> list[FoundTable]:
     return sorted(itertools.islice(listed, _MOST_NAMES), key=lambda each: each.name)
 
 

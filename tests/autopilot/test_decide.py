@@ -22,8 +22,8 @@ from puffin.autopilot.decide import (
     within,
 )
 from puffin.autopilot.look import CoveredTable, SeenTable
+from puffin.load import FoundTable
 from puffin.lookup.health import TableStatus
-from puffin.lookup.places import FoundTable
 from puffin.policy.model import Due, Rule
 from puffin.policy.table_policy import TablePolicy, table_policy
 
@@ -50,7 +50,8 @@ COLUMNS = {"id": "long", "name": "string"}
 def seen(status: TableStatus = BEHIND, rule: Rule = Rule(), **changes: Any) -> SeenTable:  # noqa: B008 - frozen
     status = dataclasses.replace(status, **changes)
     policy: TablePolicy | None = table_policy(rule, {}, COLUMNS)
-    table = CoveredTable("prod", FoundTable(status.table, None, lambda: pytest.fail("it is not loaded")), rule)
+    found = FoundTable(status.table, None, "iceberg", lambda: pytest.fail("it is not loaded"))
+    table = CoveredTable("prod", found, rule)
     return SeenTable(table, policy, status)
 
 

@@ -20,9 +20,8 @@ from puffin.autopilot.decide import BROKEN, DUE, FRESH, HELD, Verdict
 from puffin.autopilot.events import DONE, FAILED, SKIPPED, Event
 from puffin.autopilot.look import CoveredTable, SeenTable
 from puffin.autopilot.pilot import Autopilot
-from puffin.load import load_table
+from puffin.load import FoundTable, load_table
 from puffin.lookup.health import TableStatus
-from puffin.lookup.places import FoundTable
 from puffin.lookup.planner import ndv
 from puffin.lookup.status import table_status
 from stats_jobs import Options, analyze
@@ -311,7 +310,7 @@ def test_broken_table_is_logged_when_it_breaks_and_when_the_reason_changes(
 def test_reason_that_names_another_request_is_the_same(caplog: pytest.LogCaptureFixture) -> None:
     """So libraries tell of each attempt: by the number of a request, or the address of an object."""
     broken = BrokenTables()
-    found = FoundTable("db.t", None, lambda: None)  # type: ignore[arg-type,return-value]
+    found = FoundTable("db.t", None, "iceberg", lambda: None)  # type: ignore[arg-type,return-value]
     for why in (
         "HTTP 503 (request 4F1A90BC22D1)",
         "HTTP 503 (request 01D9E3B7A2C4)",
