@@ -11,7 +11,7 @@ import dataclasses
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from puffin.delta.log.protocol import check_writable
 from puffin.delta.log.replay import DeltaLog
@@ -42,6 +42,8 @@ _log = logging.getLogger(__name__)
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class DeltaSnapshot(TableSnapshot):
     """A Delta table at one version; ``reopen`` opens the table as it is now."""
+
+    counts_live_rows: ClassVar[bool] = True
 
     state: DeltaState
     log: DeltaLog

@@ -208,7 +208,7 @@ class Estimator:
         """Whether it is known how many rows the table has, without reading manifests."""
         if self.counted_rows is not None:
             return True
-        return self.opened.state.format == "delta" and self._rows_of_files is not None
+        return self.opened.counts_live_rows and self._rows_of_files is not None
 
     @functools.cached_property
     def _rows_of_files(self) -> Interval | None:

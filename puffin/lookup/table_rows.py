@@ -44,7 +44,7 @@ def known_rows(opened: TableSnapshot) -> Interval | None:
     total, most = snapshot.total_records, math.inf if snapshot.most_records is None else snapshot.most_records
     if total is not None and total == most:
         return Interval.exactly(total)
-    since = None if nearest is None else _rows_since(*nearest, is_delta=opened.state.format == "delta")
+    since = None if nearest is None else _rows_since(*nearest, are_live=opened.counts_live_rows)
     if since is not None:
         return since.within(total or 0, most)
     return None if total is None else Interval(total, total, most)
@@ -57,7 +57,7 @@ def rows_of_files(opened: TableSnapshot) -> Interval | None:
     Reads manifests.
     """
     rows = opened.partition_rows()
-    if rows is None and opened.state.format == "delta":
+    if rows is None and opened.counts_live_rows:
         return None
     rows = rows_of_tasks(opened.tasks) if rows is None else rows
     fewest, most = sum(each.lower for each in rows), sum(each.upper for each in rows)
@@ -79,14 +79,14 @@ def _nearest_count(opened: TableSnapshot) -> tuple[KnownSketch, int] | None:
     return None
 
 
-def _rows_since(known: KnownSketch, rows: int, *, is_delta: bool) -> Interval | None:
+def _rows_since(known: KnownSketch, rows: int, *, are_live: bool) -> Interval | None:
     """The rows that were counted, and what came and went since; None if unknown, also if more went than there were."""
     since = known.freshness
-    if since.records_added is None or (since.records_deleted is None and is_delta):
+    if since.records_added is None or (since.records_deleted is None and are_live):
         return None
     most = rows + since.records_added
     left = most - (since.records_deleted or 0)
     if left < 0:
         return None
     fewest = 0 if since.most_deleted is None else max(0, most - since.most_deleted)
-    return Interval.exactly(left) if is_delta else Interval(left, min(fewest, left), most)
+    return Interval.exactly(left) if are_live else Interval(left, min(fewest, left), most)

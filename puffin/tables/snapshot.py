@@ -10,7 +10,7 @@ import dataclasses
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from puffin.errors import PuffinError, SnapshotNotFound
 from puffin.storage import Store
@@ -54,7 +54,11 @@ class TableSnapshot(ABC):
     Attributes:
         name: What the user called the table.
         store_for: Opens every file of the table; the only source of confined stores and of a catalog's credentials.
+        counts_live_rows: Whether what the format's metadata counts are live rows; else deleted rows are among them, as
+            far as their files are there.
     """
+
+    counts_live_rows: ClassVar[bool] = False
 
     name: str
     state: TableState
