@@ -20,7 +20,7 @@ from puffin.storage import FileInfo
 from puffin.tables.arguments import NameOrPath
 from puffin.tables.commit import remove_dead_entries
 from puffin.tables.leftovers import SAFETY_AGE, AgeLimit, Kept, Leftover, Leftovers, StoredEntry
-from puffin.tables.snapshot import MetadataEntries, Table, TableSnapshot
+from puffin.tables.snapshot import Table, TableSnapshot
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ def clean(
     """
     limit = AgeLimit(now or datetime.datetime.now(datetime.timezone.utc), older_than)
     opened = table.open()
-    entries = opened.dead_entries() if isinstance(opened, MetadataEntries) else ()
+    entries = opened.dead_entries()
     found = _leftovers(opened, limit, home)
     files, kept = found.files, found.kept
     if remove:

@@ -20,7 +20,7 @@ from puffin.statistics.kinds import ROW_COUNTS, sized_kinds
 from puffin.statistics.kinds.kind import Kind
 from puffin.statistics.resolve import answer_columns
 from puffin.tables.base import StatisticsEntry
-from puffin.tables.snapshot import PartitionStatistics, Table
+from puffin.tables.snapshot import Table
 from stats_jobs.joint import JointPlans, columns_of, has_other_sets, plan_joint, wanted_sets
 from stats_jobs.options import FULL as FULL_MODE
 from stats_jobs.options import INCREMENTAL, Options
@@ -104,7 +104,7 @@ def _current_answers(target: Target) -> tuple[ColumnAnswer, ...] | None:
     if not all(opened.state.field_ids.issuperset(blob.fields) for blob in entry.blobs):
         return None  # a blob for a dropped field makes Spark's planner fail, so a new entry has to replace it
     wants_partition_file = options.partitions and entry.snapshot_id not in opened.state.partition_statistics
-    if wants_partition_file and isinstance(opened, PartitionStatistics) and opened.keeps_partition_statistics():
+    if wants_partition_file and opened.keeps_partition_statistics():
         return None
     for column in target.columns:
         known = target.current.get(column.field_id)

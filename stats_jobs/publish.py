@@ -17,7 +17,7 @@ from puffin.statistics.kinds import DISTRIBUTION, JOINT, PARTITION_SKETCHES, SUM
 from puffin.statistics.private_state.upkeep import remove_lost_state
 from puffin.tables.base import SnapshotSelector, StatisticsEntry
 from puffin.tables.commit import commit_statistics
-from puffin.tables.snapshot import PartitionStatistics, Table, TableSnapshot
+from puffin.tables.snapshot import Table, TableSnapshot
 from stats_jobs.compute import Computed
 from stats_jobs.decide import Decision
 from stats_jobs.options import INCREMENTAL
@@ -60,14 +60,11 @@ def publish(table: Table, target: Target, decision: Decision, columns: Sequence[
         opened.check_committable()
         opened = opened.of(SnapshotSelector(snapshot_id=target.settled.snapshot_id))
     codec = None if options.codec == "none" else options.codec
-    partition_statistics = None
-    if options.partitions and isinstance(opened, PartitionStatistics):
-        partition_statistics = opened.partition_statistics_writer()
     draft = StatisticsDraft(
         opened,
         statistics,
         FileOptions(codec, options.home, repairs=options.commit, keep_entries=options.keep_entries),
-        partition_statistics,
+        opened.partition_statistics_writer() if options.partitions else None,
         functools.partial(check_not_outrun, target, [each.column for each in statistics]),
     )
     if not options.commit:

@@ -24,7 +24,7 @@ from typing import Protocol
 from puffin.errors import CommitUnknownError, ConflictError, PuffinError, SnapshotNotFound, TableNotFound
 from puffin.tables.base import SnapshotSelector, StatisticsEntry
 from puffin.tables.leftovers import StoredEntry
-from puffin.tables.snapshot import MetadataEntries, Table, TableSnapshot
+from puffin.tables.snapshot import Table, TableSnapshot
 from puffin.tables.state import TableState
 
 
@@ -152,7 +152,7 @@ def remove_dead_entries(table: Table, *, sleep: Callable[[float], None] = time.s
     found: dict[StoredEntry, None] = {}
     failure: PuffinError | None = None
     attempt = 0
-    while isinstance(opened := table.open(), MetadataEntries) and (dead := opened.dead_entries()):
+    while dead := (opened := table.open()).dead_entries():
         policy = RetryPolicy.of(opened.state)
         if attempt > 0:
             if policy.gives_up(attempt, started):

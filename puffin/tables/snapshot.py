@@ -10,7 +10,7 @@ import dataclasses
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, TypeVar
 
 from puffin.errors import PuffinError, SnapshotNotFound
 from puffin.storage import Store
@@ -214,6 +214,22 @@ class TableSnapshot(ABC):
             PuffinError: Nothing was changed, for a reason that another attempt does not cure.
         """
 
+    def keeps_partition_statistics(self) -> bool:
+        """Whether the format has partition statistics files, and the table was ever partitioned."""
+        return False
+
+    def partition_statistics_writer(self) -> PartitionStatisticsWriter | None:
+        """A function that writes the snapshot's partition statistics, None without; raises as `tasks`."""
+        return None
+
+    def dead_entries(self) -> tuple[StoredEntry, ...]:
+        """The entries of expired snapshots that the metadata lists; CorruptMetadataError if one cannot be parsed."""
+        return ()
+
+    def remove_entries(self, entries: Sequence[StoredEntry]) -> None:
+        """Remove `dead_entries` in the version after this one; raises what `commit` raises."""
+        raise NotImplementedError(f"the format {self.state.format} has no dead entries, found {len(entries)}")
+
     @abstractmethod
     def earlier_entries(self, snapshot_id: int) -> tuple[int, ...]:
         """
@@ -233,32 +249,6 @@ class TableSnapshot(ABC):
 
 PartitionStatisticsWriter: TypeAlias = Callable[[TableSnapshot], PartitionStatisticsEntry]
 """Writes the partition statistics file of a snapshot, against the table as it is now; StorageError if it cannot."""
-
-
-@runtime_checkable
-class PartitionStatistics(Protocol):
-    """A format that has partition statistics files."""
-
-    def keeps_partition_statistics(self) -> bool:
-        """Whether the table was ever partitioned."""
-        ...
-
-    def partition_statistics_writer(self) -> PartitionStatisticsWriter | None:
-        """A function that writes the snapshot's partition statistics, None without; raises as `TableSnapshot.tasks`."""
-        ...
-
-
-@runtime_checkable
-class MetadataEntries(Protocol):
-    """A format whose metadata lists statistics entries, including those of expired snapshots."""
-
-    def dead_entries(self) -> tuple[StoredEntry, ...]:
-        """The entries of expired snapshots; CorruptMetadataError if one cannot be parsed."""
-        ...
-
-    def remove_entries(self, entries: Sequence[StoredEntry]) -> None:
-        """Remove entries in the version after this one; raises what `TableSnapshot.commit` raises."""
-        ...
 
 
 class Table(Protocol):
