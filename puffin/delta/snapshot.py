@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from puffin.delta.log.protocol import check_writable
 from puffin.delta.log.replay import DeltaLog
-from puffin.delta.state import DeltaState, partition_fields
+from puffin.delta.state import DeltaState
 from puffin.delta.statistics.entries import StatisticsDirectory
 from puffin.errors import PuffinError
 from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry
@@ -65,7 +65,7 @@ class DeltaSnapshot(TableSnapshot):
 
         schema = self.state.delta_schema
         # Some writers put partition columns into the files too, but the log has the values that count.
-        partitioned = {field["source-id"] for field in partition_fields(self.state.metadata, schema)}
+        partitioned = self.state.partitioned_ids
         names = schema.name_mapping and [each for each in schema.name_mapping if each["field-id"] not in partitioned]
         return ScanContext(self.state.partition_specs, names, {}, by_name=schema.by_name, rebases_dates=True)
 

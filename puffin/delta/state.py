@@ -9,6 +9,7 @@ nothing more, and each costs a read of its log entry.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -25,6 +26,9 @@ from puffin.tables.base import NOTHING, REPLACE, Column, Snapshot, SnapshotSelec
 from puffin.tables.document import FIRST_PARTITION_FIELD_ID
 from puffin.tables.schema import field_ids, primitive_columns
 from puffin.tables.state import TableState
+
+SPEC_ID = 0
+"""Of the one partition spec that a version has."""
 
 _APPEND, _DELETE, _OVERWRITE = "append", "delete", "overwrite"
 
@@ -59,6 +63,20 @@ class DeltaState(TableState):
     def key_of(self, column: Column) -> str:
         """The physical path, since field ids may change until statistics store them."""
         return json.dumps(self.delta_schema.paths[column.field_id])
+
+    @functools.cached_property
+    def partitioned_ids(self) -> frozenset[int]:
+        """The field ids of the partition columns, whose values are in the log."""
+        return frozenset(field["source-id"] for field in self.partition_specs[SPEC_ID])
+
+    @functools.cached_property
+    def logged_partitions(self) -> tuple[tuple[str, str, str], ...]:
+        """The id of each partition field, and the name in the log and the type of its column."""
+        ids = ((str(field["field-id"]), field["source-id"]) for field in self.partition_specs[SPEC_ID])
+        return tuple(
+            (field_id, self.delta_schema.paths[source_id][0], self.columns_by_id[source_id].type)
+            for field_id, source_id in ids
+        )
 
 
 def read_state(
@@ -106,7 +124,7 @@ def read_state(
     )
 
 
-def partition_fields(metadata: Metadata, schema: TableSchema) -> list[dict[str, Any]]:
+def _partition_fields(metadata: Metadata, schema: TableSchema) -> list[dict[str, Any]]:
     """The partition columns as identity fields of an Iceberg partition spec."""
     ids = {field["name"]: field["id"] for field in schema.schema["fields"]}
     return [
@@ -122,8 +140,8 @@ def _document(location: str, metadata: Metadata, schema: TableSchema) -> Mapping
         "location": location,
         "schemas": [{**schema.schema, "schema-id": 0}],
         "current-schema-id": 0,
-        "partition-specs": [{"spec-id": 0, "fields": partition_fields(metadata, schema)}],
-        "default-spec-id": 0,
+        "partition-specs": [{"spec-id": SPEC_ID, "fields": _partition_fields(metadata, schema)}],
+        "default-spec-id": SPEC_ID,
         "snapshots": [],
     }
 

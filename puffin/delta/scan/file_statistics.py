@@ -192,11 +192,12 @@ def _of_rounded(direction: int, bound: Comparable | None) -> Comparable | None:
 def _sources(state: DeltaState, columns: Iterable[Column]) -> dict[int, _Source]:
     """By field id; the values of partition columns are in the log."""
     schema = state.delta_schema
-    names = set(state.metadata.partition_columns)
-    partitioned = {field["id"] for field in schema.schema["fields"] if field["name"] in names}
     return {
         each.field_id: _Source(
-            each, schema.paths[each.field_id], each.field_id in partitioned, each.field_id in schema.widened_floats
+            each,
+            schema.paths[each.field_id],
+            each.field_id in state.partitioned_ids,
+            each.field_id in schema.widened_floats,
         )
         for each in columns
     }

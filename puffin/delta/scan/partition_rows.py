@@ -6,26 +6,20 @@ from collections.abc import Iterable, Sequence
 
 from puffin.delta.log.actions import AddFile
 from puffin.delta.scan.partition_values import partition_json
-from puffin.delta.state import DeltaState, partition_fields
+from puffin.delta.state import SPEC_ID, DeltaState
 from puffin.tables.partition_rows import PartitionRows
-
-_SPEC_ID = 0
 
 
 def partition_rows(state: DeltaState) -> list[PartitionRows] | None:
     """The rows of each partition of the state's version; None if the log does not tell those of every file."""
-    types = {column.field_id: column.type for column in state.columns}
-    fields = [
-        (str(field["field-id"]), state.delta_schema.paths[field["source-id"]][0], types[field["source-id"]])
-        for field in partition_fields(state.metadata, state.delta_schema)
-    ]
+    fields = state.logged_partitions
     names = [name for _, name, _ in fields]
     counts = state.segment.fold_files(lambda files: _counted((file for file, _ in files), names))
     if counts is None:
         return None
     return [
         PartitionRows(
-            _SPEC_ID,
+            SPEC_ID,
             {
                 field_id: partition_json(type_, text, state.location)
                 for (field_id, _, type_), text in zip(fields, texts, strict=True)

@@ -15,15 +15,13 @@ from urllib.parse import unquote
 from puffin.delta.log.actions import AddFile, FileKey, RemoveFile
 from puffin.delta.scan.deletion_vectors import deletion_vector_file
 from puffin.delta.scan.partition_values import partition_json
-from puffin.delta.state import DeltaState, partition_fields
+from puffin.delta.state import SPEC_ID, DeltaState
 from puffin.errors import SnapshotNotFound
 from puffin.storage import join
 from puffin.storage.uri import split
 from puffin.tables.base import Snapshot
 from puffin.tables.changes import Changes, compare
 from puffin.tables.scan_task import DATA, PARQUET, ContentFile, FileScanTask
-
-_SPEC_ID = 0
 
 
 def plan_version(state: DeltaState) -> tuple[FileScanTask, ...]:
@@ -94,7 +92,7 @@ class Tasks:
     Makes tasks of files.
 
     Attributes:
-        fields: The field id, the name in the log and the type of each partition field.
+        fields: As `DeltaState.logged_partitions`.
     """
 
     location: str
@@ -102,12 +100,7 @@ class Tasks:
 
     @classmethod
     def of(cls, state: DeltaState) -> Tasks:
-        types = {column.field_id: column.type for column in state.columns}
-        fields = (
-            (str(field["field-id"]), state.delta_schema.paths[field["source-id"]][0], types[field["source-id"]])
-            for field in partition_fields(state.metadata, state.delta_schema)
-        )
-        return cls(state.location, tuple(fields))
+        return cls(state.location, state.logged_partitions)
 
     def task_of(self, file: AddFile) -> FileScanTask:
         """The task for a whole file."""
@@ -116,7 +109,7 @@ class Tasks:
             content=DATA,
             file_path=path,
             file_format=PARQUET,
-            spec_id=_SPEC_ID,
+            spec_id=SPEC_ID,
             partition={
                 field_id: partition_json(type_, file.partition_values.get(name), path)
                 for field_id, name, type_ in self.fields
