@@ -95,7 +95,7 @@ def _analyze(table: Table, options: Options, starter: SparkStarter, progress: Pr
         plans = Plans(decision.columns, decision.partitions.by_field, decision.joint.plans)
         files = SnapshotFiles(opened, starter, options.driver_bytes, columns)
         computation = compute(plans, runner, files.all, decision.kinds, upkeep.beside)
-        computation = computation.after(files.turn)
+        computation = dataclasses.replace(computation, turn=computation.turn.plus(files.turn))
     target.check_not_incremental((each.plan.column, each.plan.reason) for each in computation.columns)
     try:
         published = publish(table, target, decision, computation.columns)

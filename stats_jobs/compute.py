@@ -92,8 +92,6 @@ class Computation:
         files_read: Distinct data files; of packed ones, all that are listed.
         files_packed: Those of them that are packed.
         rows_read: Live rows; those that scans of several columns read are counted once.
-        session_seconds: Starting Spark.
-        waited_seconds: Waiting for other tables that computed on Spark.
         read: What was read, with all that was computed beside the statistics.
     """
 
@@ -102,17 +100,8 @@ class Computation:
     files_packed: int = 0
     rows_read: int = 0
     bytes_read: int = 0
-    session_seconds: float = 0.0
-    waited_seconds: float = 0.0
+    turn: Turn = dataclasses.field(default_factory=Turn)
     read: tuple[Partial, ...] = ()
-
-    def after(self, turn: Turn) -> Computation:
-        """The same, after this turn on Spark."""
-        return dataclasses.replace(
-            self,
-            session_seconds=self.session_seconds + turn.session_seconds,
-            waited_seconds=self.waited_seconds + turn.waited_seconds,
-        )
 
 
 def compute(
@@ -173,8 +162,7 @@ class _Total:
             files_packed=sum(self._files[name] for name in self._packed),
             rows_read=self.took.rows_read + partial.rows,
             bytes_read=self.took.bytes_read + partial.bytes_read,
-            session_seconds=self.took.session_seconds + turn.session_seconds,
-            waited_seconds=self.took.waited_seconds + turn.waited_seconds,
+            turn=self.took.turn.plus(turn),
             read=(*self.took.read, partial),
         )
         return partial

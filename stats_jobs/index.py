@@ -159,7 +159,7 @@ def _index(table: Table, options: IndexOptions, spark: SparkStarter, progress: P
         done = CaughtUp(plan, (read,), plan.before, turn)
     else:
         done = IndexRun(plan).catch_up(runner)
-    seconds = time.monotonic() - started - done.turn.session_seconds - done.turn.waited_seconds
+    seconds = time.monotonic() - started - done.turn.seconds
     return dataclasses.replace(done.report(), elapsed_seconds=seconds)
 
 

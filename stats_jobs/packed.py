@@ -22,7 +22,7 @@ from puffin.tables.scan_task import FileScanTask
 from puffin.tables.snapshot import TableSnapshot
 from stats_jobs.column_memory import passes_over
 from stats_jobs.plan import MOST_BATCHES, piece_bytes, split_task
-from stats_jobs.scan import PackedFiles, Work, total_bytes
+from stats_jobs.scan import PackedFiles, Work, column_bytes, total_bytes
 from stats_jobs.session import SparkStarter, Turn
 from stats_jobs.step_file import part_digest
 
@@ -104,7 +104,7 @@ class SnapshotFiles:
         return plan if plan is not None and self._exceeds_driver(plan.bytes) else None
 
     def _exceeds_driver(self, total: int) -> bool:
-        return total * len(self.columns) // max(1, len(self.opened.state.columns)) > self.driver_bytes
+        return column_bytes(total, self.columns, self.opened.state) > self.driver_bytes
 
     def _pack(self, planner: PartPlanner, plan: PartedPlan) -> tuple[PackedFiles, ...]:
         cluster = self.spark.cluster

@@ -23,7 +23,7 @@ from stats_jobs.merge import Groups
 from stats_jobs.partial import Partial, merge_partials
 from stats_jobs.plan import plan_batches
 from stats_jobs.readers import Readers, plan_here
-from stats_jobs.scan import PackedFiles, Scan, total_bytes
+from stats_jobs.scan import PackedFiles, Scan, column_bytes, total_bytes
 from stats_jobs.session import SparkStarter, Turn
 from stats_jobs.shipment import Shipment
 from stats_jobs.steps import KeptSteps, in_steps
@@ -79,8 +79,7 @@ class Runner:
         return merge_partials(found, partial, put_aside(state_columns(scans))), turn
 
     def _bytes(self, scans: Sequence[Scan]) -> int:
-        columns = max(1, len(self.opened.state.columns))
-        return sum(total_bytes(scan.tasks) * len(scan.columns) // columns for scan in scans)
+        return sum(column_bytes(total_bytes(scan.tasks), scan.kinds, self.opened.state) for scan in scans)
 
     def _in_steps(self, scans: Sequence[Scan], place: _Place) -> Partial:
         are_kept = self.kept is not None or self.after_step is not None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from puffin.statistics.kinds.kind import Kind
 from puffin.tables.base import Column
 from puffin.tables.changes import RowKeys
 from puffin.tables.scan_task import ContentFile, FileScanTask
+from puffin.tables.state import TableState
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -86,3 +87,8 @@ def counted_once(scans: Sequence[Scan], before: Sequence[Scan] = ()) -> list[Sca
 def total_bytes(tasks: Iterable[Work]) -> int:
     """About how many bytes of their files these tasks read if they read every column."""
     return sum(task.bytes for task in tasks)
+
+
+def column_bytes(total: int, columns: Collection[Column], state: TableState) -> int:
+    """About how many bytes these columns have in files of ``total`` bytes."""
+    return total * len(columns) // max(1, len(state.columns))

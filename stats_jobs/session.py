@@ -32,6 +32,13 @@ class Turn:
     session_seconds: float = 0.0
     waited_seconds: float = 0.0
 
+    @property
+    def seconds(self) -> float:
+        return self.session_seconds + self.waited_seconds
+
+    def plus(self, other: Turn) -> Turn:
+        return Turn(self.session_seconds + other.session_seconds, self.waited_seconds + other.waited_seconds)
+
 
 class SparkStarter:
     """

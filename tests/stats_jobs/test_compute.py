@@ -136,7 +136,7 @@ def test_added_rows_are_added_and_removed_rows_subtracted():
     (column,) = done.columns
     assert (column.values[THETA], column.values[ROW_COUNTS]) == (sketch([2, 3, 7, 8]), counts([2, 3, 7, 8]))
     assert (column.plan.basis, column.plan.reason) == (CHANGED, None)
-    assert (done.files_read, done.rows_read, done.bytes_read, done.session_seconds) == (2, 4, 7, 0.5)
+    assert (done.files_read, done.rows_read, done.bytes_read, done.turn.session_seconds) == (2, 4, 7, 0.5)
 
 
 def test_summary_is_the_base_plus_added_minus_removed_rows():
