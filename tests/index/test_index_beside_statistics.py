@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +14,14 @@ from puffin.errors import StorageError
 from puffin.files.task_reader import TaskReader
 from puffin.load import load_table
 from puffin.planning.plan import Planner
-from puffin.tables.base import SnapshotSelector
+from puffin.statistics.kinds import THETA
+from puffin.tables.base import Column, SnapshotSelector
 from stats_jobs import Options, analyze
 from stats_jobs.index import index
 from stats_jobs.index_plan import IndexPlan
 from stats_jobs.index_report import IndexReport
 from stats_jobs.options import IndexOptions
+from stats_jobs.scan import PackedFiles, Scan
 from tests.index.stored_filters import stored_filters
 
 
@@ -207,3 +210,11 @@ def test_vacuumed_files_leave_with_analyze(tmp_path: Path) -> None:
     report = analyze(path)
     assert report.index is not None
     assert (report.index.files_total, report.index.files_indexed) == (1, 1)
+
+
+def test_packed_files_are_read_beside_an_index_that_has_no_column_of_the_table() -> None:
+    """Its columns were dropped, so nobody has asked for the files one by one."""
+    unused: Any = None
+    plan = IndexPlan(opened=unused, home=unused, before=unused, rates={}, lacks={})
+    scan = Scan({Column(1, "k", "long", (1,), (None,)): (THETA,)}, (PackedFiles((b"",), 5, 500, "digest"),))
+    assert plan.beside([scan]) == [scan]
