@@ -31,7 +31,7 @@ from stats_jobs.joint import JointPlan
 from stats_jobs.partial import Partial
 from stats_jobs.partitions import PartitionPlan
 from stats_jobs.run import Runner
-from stats_jobs.scan import PackedFiles, Scan, Work, counted_once, name_and_count, rows_key
+from stats_jobs.scan import Scan, Work, counted_once, name_and_count, rows_key
 from stats_jobs.session import Turn
 
 Beside: TypeAlias = Callable[[Iterable[Scan]], list[Scan]]
@@ -144,7 +144,6 @@ class _Total:
         self._beside = beside
         self._scans: list[Scan] = []
         self._files: dict[str, int] = {}
-        self._packed: set[str] = set()
         self.took = Computation()
 
     def read(self, scans: Sequence[Scan]) -> Partial:
@@ -155,11 +154,10 @@ class _Total:
             name, files = name_and_count(work)
             if name not in partial.resumed:
                 self._files[name] = files
-                if isinstance(work, PackedFiles):
-                    self._packed.add(name)
+        packed = {files.digest for scan in self._scans for files in scan.packed}
         self.took = Computation(
             files_read=sum(self._files.values()),
-            files_packed=sum(self._files[name] for name in self._packed),
+            files_packed=sum(self._files.get(digest, 0) for digest in packed),
             rows_read=self.took.rows_read + partial.rows,
             bytes_read=self.took.bytes_read + partial.bytes_read,
             turn=self.took.turn.plus(turn),

@@ -12,7 +12,6 @@ import dataclasses
 import datetime
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import cast
 
 from puffin.index.coverage import lacking_files
 from puffin.index.file_filters import FileFilters, IndexKind, LiftingIndexKind, SegmentPlace
@@ -88,7 +87,7 @@ class IndexPlan:
         for scan in scans:
             indexed: dict[tuple[Column, ...], list[FileScanTask]] = {}
             # None are packed: what is lacking was found from the files one by one.
-            for task in cast("tuple[FileScanTask, ...]", scan.tasks):
+            for task in scan.file_tasks:
                 path = task.data_file.file_path
                 has_every_row = not scan.removed and self._gives_every_row(task)
                 columns = tuple(c for c in scan.kinds if has_every_row and path in left.get(c, ()))

@@ -13,10 +13,10 @@ import functools
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from puffin.statistics.aside import PutAside
-from puffin.tables.scan_task import PARQUET, FileScanTask, ScanBatch
+from puffin.tables.scan_task import PARQUET, ScanBatch
 from puffin.tables.snapshot import TableSnapshot
 from stats_jobs.cluster import Progress
 from stats_jobs.column_memory import state_bytes
@@ -96,10 +96,8 @@ class Readers:
         return merged
 
     def _read(self, piece: Scan, files: DataFiles) -> Partial:
-        tasks = cast("tuple[FileScanTask, ...]", piece.tasks)  # executors read those that they have packed
-        return read_batch(
-            ScanBatch(piece.columns, tasks, self._context), list(piece.kinds.values()), files, piece.removed
-        )
+        batch = ScanBatch(piece.columns, piece.file_tasks, self._context)  # executors read those that they have packed
+        return read_batch(batch, list(piece.kinds.values()), files, piece.removed)
 
 
 class _Piece(NamedTuple):
@@ -132,9 +130,6 @@ def _are_divided(scans: Sequence[Scan], threads: int) -> list[bool]:
 def _is_divisible(scan: Scan) -> bool:
     """Whether reading columns alone costs no more: files have them one after the other, and no deletes to look up."""
     return not any(kind.side_by_side for of in scan.kinds.values() for kind in of) and all(
-        isinstance(task, FileScanTask)
-        and task.data_file.file_format == PARQUET
-        and not task.delete_files
-        and task.deleted_by is None
-        for task in scan.tasks
+        task.data_file.file_format == PARQUET and not task.delete_files and task.deleted_by is None
+        for task in scan.file_tasks
     )

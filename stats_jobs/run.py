@@ -23,7 +23,7 @@ from stats_jobs.merge import Groups
 from stats_jobs.partial import Partial, merge_partials
 from stats_jobs.plan import plan_batches
 from stats_jobs.readers import Readers, plan_here
-from stats_jobs.scan import PackedFiles, Scan, column_bytes, total_bytes
+from stats_jobs.scan import Scan, column_bytes, total_bytes
 from stats_jobs.session import SparkStarter, Turn
 from stats_jobs.shipment import Shipment
 from stats_jobs.steps import KeptSteps, in_steps
@@ -68,8 +68,7 @@ class Runner:
         found = Partial()
         if self.kept is not None:
             scans, found = self.kept.take(scans, self._bytes(scans))
-        is_packed = any(isinstance(work, PackedFiles) for scan in scans for work in scan.tasks[:1])
-        if self._bytes(scans) <= self.driver_bytes and not is_packed:
+        if self._bytes(scans) <= self.driver_bytes and not any(scan.packed for scan in scans):
             here = _Place(len(os.sched_getaffinity(0)), plan_here, self._read_here)
             partial, turn = self._in_steps(scans, here), Turn()
         else:

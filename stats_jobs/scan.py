@@ -55,6 +55,15 @@ class Scan:
     def columns(self) -> tuple[Column, ...]:
         return tuple(self.kinds)
 
+    @property
+    def file_tasks(self) -> tuple[FileScanTask, ...]:
+        """The tasks of files that the driver knows one by one."""
+        return tuple(work for work in self.tasks if not isinstance(work, PackedFiles))
+
+    @property
+    def packed(self) -> tuple[PackedFiles, ...]:
+        return tuple(work for work in self.tasks if isinstance(work, PackedFiles))
+
 
 def name_and_count(work: Work) -> tuple[str, int]:
     """The name of a data file, or the digest of packed ones, and how many files they are."""

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from puffin.statistics.kinds.kind import Kind
 from puffin.tables.scan_documents import BatchPacker, SharedParts
 from puffin.tables.scan_task import ScanContext
-from stats_jobs.scan import PackedFiles, Scan
+from stats_jobs.scan import Scan
 
 Kinds: TypeAlias = Sequence[Kind[Any]]
 Document: TypeAlias = "tuple[int, bytes]"
@@ -50,12 +50,11 @@ class Shipment:
             of_scans.setdefault(_key(batch), batch)
         numbers = {key: number for number, key in enumerate(of_scans)}
         scans = of_scans.values()
-        works = [work for batch in batches for work in batch.tasks]
         packer = BatchPacker(
             context,
             [scan.columns for scan in scans],
-            (work for work in works if not isinstance(work, PackedFiles)),
-            next((work.delete_files for work in works if isinstance(work, PackedFiles)), ()),
+            (task for batch in batches for task in batch.file_tasks),
+            next((files.delete_files for batch in batches for files in batch.packed), ()),
         )
         shared = Shared(packer.shared, tuple((tuple(scan.kinds.values()), scan.removed, scan.counts) for scan in scans))
         documents = ((numbers[_key(b)], document) for b in batches for document in _documents(b, packer))
@@ -63,13 +62,9 @@ class Shipment:
 
 
 def _documents(batch: Scan, packer: BatchPacker) -> Iterator[bytes]:
-    tasks = []
-    for work in batch.tasks:
-        if isinstance(work, PackedFiles):
-            yield from work.documents
-        else:
-            tasks.append(work)
-    if tasks:
+    for files in batch.packed:
+        yield from files.documents
+    if tasks := batch.file_tasks:
         yield from packer.documents(tasks)
 
 
