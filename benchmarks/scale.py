@@ -170,8 +170,9 @@ def _written(found: Partial) -> int:
     from puffin.statistics.private_state.writing import write_blobs
     from puffin.storage import LocalStore
     from puffin.tables.base import Snapshot
-    from stats_jobs.compute import Plans, compute
+    from stats_jobs.compute import compute
     from stats_jobs.options import Options
+    from stats_jobs.plan_scans import Plans
     from stats_jobs.session import Turn
 
     runner = SimpleNamespace(read=lambda _: (found, Turn()))

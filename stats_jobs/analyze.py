@@ -18,7 +18,7 @@ from puffin.load import load_table
 from puffin.tables.arguments import NameOrPath
 from puffin.tables.snapshot import Table
 from stats_jobs.cluster import Progress
-from stats_jobs.compute import Computation, Plans, compute
+from stats_jobs.compute import Computation, compute
 from stats_jobs.decide import decide
 from stats_jobs.index_upkeep import IndexUpkeep
 from stats_jobs.joint import columns_of
@@ -92,9 +92,8 @@ def _analyze(table: Table, options: Options, starter: SparkStarter, progress: Pr
     runner = Runner(opened, starter, options.driver_bytes, progress, kept, upkeep.after_step)
     computation = Computation()
     if decision.current is None:
-        plans = Plans(decision.columns, decision.partitions.by_field, decision.joint.plans)
         files = SnapshotFiles(opened, starter, options.driver_bytes, columns)
-        computation = compute(plans, runner, files.all, decision.kinds, upkeep.beside)
+        computation = compute(decision.plans, runner, files.all, decision.kinds, upkeep.beside)
         computation = dataclasses.replace(computation, turn=computation.turn.plus(files.turn))
     target.check_not_incremental((each.plan.column, each.plan.reason) for each in computation.columns)
     try:

@@ -4,9 +4,6 @@ Carries out the plans of columns: reads all that they need in one run and combin
 What is read for a column is combined with its base, kind by kind. If that fails (the files of a base are gone, the row
 counts contradict them, or more was deleted than the headroom covers) a second run computes the column in full: nothing
 uncertain is written.
-
-Sketches by partition and joint sketches have plans of their own. A file that two plans need for the same columns is
-read once.
 """
 
 from __future__ import annotations
@@ -17,21 +14,17 @@ from typing import Any, TypeAlias
 
 from puffin.errors import CorruptError, NotFoundError
 from puffin.sketches.joint_sketches import JointSketch, JointSketches
-from puffin.sketches.partition_sketches import PartitionSketches
 from puffin.statistics.aside import PutAside, changed, chosen, put_aside
-from puffin.statistics.basis import CARRIED, FULL, ColumnPlan
+from puffin.statistics.basis import CARRIED, ColumnPlan
 from puffin.statistics.deltas import WITH_DELTAS
 from puffin.statistics.kinds import JOINT, PARTITION_SKETCHES, THETA
-from puffin.statistics.kinds.joint import JointKind
 from puffin.statistics.kinds.kind import Kind, Parts, Unsubtractable, Values
 from puffin.statistics.private_state.blobs import KeptBlob
-from puffin.tables.base import Column
-from puffin.tables.changes import Changes, Difference, RowKeys, compare
 from stats_jobs.joint import JointPlan
 from stats_jobs.partial import Partial
-from stats_jobs.partitions import PartitionPlan
+from stats_jobs.plan_scans import Plans, ScanPlanner
 from stats_jobs.run import Runner
-from stats_jobs.scan import Scan, Work, counted_once, name_and_count, rows_key
+from stats_jobs.scan import Scan, Work, counted_once, name_and_count
 from stats_jobs.session import Turn
 
 Beside: TypeAlias = Callable[[Iterable[Scan]], list[Scan]]
@@ -53,34 +46,6 @@ class Computed:
     is_mapped: bool
     kept: Mapping[Kind[Any], KeptBlob] = dataclasses.field(default_factory=dict)
     deltas: Values = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Plans:
-    """
-    What one reading is for.
-
-    Attributes:
-        columns: The plans of columns.
-        partitions: Those of sketches by partition, by the field ids of their columns.
-        joint: Those of joint sketches.
-    """
-
-    columns: Sequence[ColumnPlan] = ()
-    partitions: Mapping[int, PartitionPlan] = dataclasses.field(default_factory=dict)
-    joint: Sequence[JointPlan] = ()
-
-    @property
-    def are_in_full(self) -> bool:
-        return all(plan.basis == FULL for plan in self.columns) and all(plan.base is None for plan in self.joint)
-
-    def in_full(self, reason: str, all_files: Callable[[], tuple[Work, ...]]) -> Plans:
-        """Plans of the same without a base."""
-        return Plans(
-            [plan if plan.basis == FULL else ColumnPlan.in_full(plan.column, reason) for plan in self.columns],
-            {field_id: PartitionPlan(plan.lg_k, all_files()) for field_id, plan in self.partitions.items()},
-            [plan if plan.base is None else plan.in_full(reason) for plan in self.joint],
-        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -122,7 +87,7 @@ def compute(
     total = _Total(runner, beside)
     by_partition = max((plan.lg_k for plan in plans.partitions.values()), default=PARTITION_SKETCHES.lg_k)
     lg_k = max((kind.lg_k for kind in kinds), default=THETA.lg_k)
-    scans = _Scans(tuple(kinds), dataclasses.replace(PARTITION_SKETCHES, lg_k=by_partition), lg_k, all_files)
+    scans = ScanPlanner(tuple(kinds), dataclasses.replace(PARTITION_SKETCHES, lg_k=by_partition), lg_k, all_files)
     combiner = _Combiner(kinds, lg_k, put_aside(len(plans.columns)))
     done = _Done()
     try:
@@ -167,66 +132,6 @@ class _Total:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Scans:
-    """Decides which files to read for which kinds; columns that need the same files share a scan."""
-
-    kinds: tuple[Kind[Any], ...]
-    by_partition: Kind[PartitionSketches]
-    lg_k: int
-    all_files: Callable[[], tuple[Work, ...]]
-
-    def of(self, plans: Plans) -> list[Scan]:
-        alike: dict[object, list[tuple[ColumnPlan, PartitionPlan | None]]] = {}
-        for plan in plans.columns:
-            of_partitions = plans.partitions.get(plan.column.field_id)
-            bases = plan.base_id, of_partitions is not None, None if of_partitions is None else of_partitions.base_id
-            alike.setdefault(bases, []).append((plan, of_partitions))
-        left = [plan for plan in plans.joint if not plan.is_carried]
-        scans: list[Scan] = []
-        for group in alike.values():
-            columns = {plan.column for plan, _ in group}
-            shared = [each for each in left if each.base_id == group[0][0].base_id and columns.issuperset(each.columns)]
-            left = [each for each in left if each not in shared]
-            scans += self._of_group(group, shared)
-        scans += [scan for each in left for scan in self._of_set(each)]
-        return [scan for scan in scans if scan.tasks]
-
-    def _of_group(
-        self, group: Sequence[tuple[ColumnPlan, PartitionPlan | None]], sets: Sequence[JointPlan]
-    ) -> list[Scan]:
-        columns, (plan, of_partitions) = tuple(plan.column for plan, _ in group), group[0]
-        added, removed = self._changes(plan.changes)
-        needed = _compared(added, () if of_partitions is None else of_partitions.tasks)
-        whole = {column: (*self.kinds, *self._joint(column, sets)) for column in columns}
-        both = {column: (*kinds, self.by_partition) for column, kinds in whole.items()}
-        return [
-            Scan(whole, tuple(needed.before)),
-            Scan(both, tuple(needed.both)),
-            Scan(dict.fromkeys(columns, (self.by_partition,)), tuple(needed.after)),
-            Scan(whole, removed, removed=True),
-        ]
-
-    def _of_set(self, plan: JointPlan) -> list[Scan]:
-        added, removed = self._changes(plan.changes)
-        kinds = {column: self._joint(column, (plan,)) for column in plan.columns}
-        return [Scan(kinds, added), Scan(kinds, removed, removed=True)]
-
-    def _changes(self, changes: Changes | None) -> tuple[tuple[Work, ...], tuple[Work, ...]]:
-        """The files that came and those that went."""
-        return (self.all_files(), ()) if changes is None else (changes.added, changes.removed)
-
-    def _joint(self, column: Column, sets: Sequence[JointPlan]) -> tuple[JointKind, ...]:
-        of_column = tuple(each.columns for each in sets if each.first == column)
-        return (JointKind(self.lg_k, of_column),) if of_column else ()
-
-
-def _compared(before: Iterable[Work], after: Iterable[Work]) -> Difference[Work]:
-    """What is read for the columns, for both, and for sketches by partition alone; packed files are always the same."""
-    keys = RowKeys()
-    return compare(before, after, lambda work: rows_key(work, keys))
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class _Done:
     """
     What a reading gave, by field id.
@@ -238,7 +143,7 @@ class _Done:
     columns: Mapping[int, Computed] = dataclasses.field(default_factory=dict)
     partitions: Mapping[int, Values] = dataclasses.field(default_factory=dict)
     joint: Sequence[tuple[JointPlan, JointSketch]] = ()
-    left: Plans = Plans()
+    left: Plans = dataclasses.field(default_factory=Plans)
 
     def plus(self, other: _Done) -> _Done:
         """With what was left, which is done now."""

@@ -25,6 +25,7 @@ from stats_jobs.joint import JointPlans, columns_of, has_other_sets, plan_joint,
 from stats_jobs.options import FULL as FULL_MODE
 from stats_jobs.options import INCREMENTAL, Options
 from stats_jobs.partitions import PartitionPlans, partitions_kept, plan_partitions
+from stats_jobs.plan_scans import Plans
 from stats_jobs.target import Target
 
 
@@ -37,6 +38,10 @@ class Decision:
     partitions: PartitionPlans
     kinds: tuple[Kind[Any], ...] = ()
     joint: JointPlans = dataclasses.field(default_factory=JointPlans)
+
+    @property
+    def plans(self) -> Plans:
+        return Plans(self.columns, self.partitions.by_field, self.joint.plans)
 
 
 def decide(target: Target) -> Decision:

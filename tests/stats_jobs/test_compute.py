@@ -22,9 +22,10 @@ from puffin.tables.scan_task import ContentFile, FileScanTask
 from puffin.values.column_bounds import NO_VALUES, Bounds
 from puffin.values.column_summary import ColumnSummary
 from puffin.values.row_summary import RowSummary
-from stats_jobs.compute import Plans, compute
+from stats_jobs.compute import compute
 from stats_jobs.partial import Partial, merge_partials
 from stats_jobs.partitions import PartitionPlan
+from stats_jobs.plan_scans import Plans
 from stats_jobs.session import Turn
 from tests.counting import count_rows
 

@@ -53,10 +53,11 @@ from types import SimpleNamespace
 from puffin.statistics.assemble import ColumnStatistics, companion_blobs, sketch_blobs
 from puffin.statistics.basis import ColumnPlan
 from puffin.tables.base import Column, Snapshot
-from stats_jobs.compute import Plans, compute
+from stats_jobs.compute import compute
 from stats_jobs.partial import Partial
 from stats_jobs.merge import Gathered, Groups, loaded
 from stats_jobs.options import Options
+from stats_jobs.plan_scans import Plans
 from stats_jobs.session import Turn
 
 kept, tables, tasks = Path(sys.argv[1]), *map(int, sys.argv[2:])
