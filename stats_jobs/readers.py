@@ -11,13 +11,13 @@ import contextlib
 import dataclasses
 import functools
 from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from puffin.statistics.aside import PutAside
 from puffin.tables.scan_task import PARQUET, ScanBatch
 from puffin.tables.snapshot import TableSnapshot
+from puffin.work_off import work_off
 from stats_jobs.cluster import Progress
 from stats_jobs.column_memory import state_bytes
 from stats_jobs.execute import read_batch
@@ -63,28 +63,22 @@ class Readers:
         """Read all batches; ``at_once`` if they are enough work to start all threads."""
         from puffin.files.formats import FirstOpened  # the readers of all formats, as in `read_batch`
 
-        first = FirstOpened()
-        with ThreadPoolExecutor(self._threads, thread_name_prefix="puffin-reader") as pool:
-            try:
-                readers = [pool.submit(self._read_some, first)]
-                if at_once or not wait(readers, timeout=_ALONE).done:
-                    readers += [pool.submit(self._read_some, first) for _ in range(self._threads - 1)]
-                merge = functools.partial(merge_partials, put=self._put)
-                merged = functools.reduce(merge, [reader.result() for reader in readers])
-                return dataclasses.replace(merged, rows=sum(map(max, self._rows)))
-            finally:
-                self._left.clear()  # after an error or an interrupt, start no more
+        partials = work_off(
+            self._left,
+            functools.partial(self._read_some, FirstOpened()),
+            threads=self._threads,
+            alone_seconds=0 if at_once else _ALONE,
+            name="puffin-reader",
+        )
+        merged = functools.reduce(functools.partial(merge_partials, put=self._put), partials)
+        return dataclasses.replace(merged, rows=sum(map(max, self._rows)))
 
-    def _read_some(self, first: FirstOpened) -> Partial:
+    def _read_some(self, first: FirstOpened, pieces: Iterable[_Piece]) -> Partial:
         from puffin.files.formats import DataFiles, KeptFiles
 
         merged = Partial()
         with contextlib.closing(KeptFiles(self._store_for, first)) as files:
-            while self._left:
-                try:
-                    piece = self._left.popleft()
-                except IndexError:  # another thread took the last one
-                    break
+            for piece in pieces:
                 read = self._read(piece.scan, files if piece.is_divided else DataFiles(self._store_for))
                 self._rows[piece.batch].append(read.rows if piece.scan.counts else 0)
                 if read.failure is not None:

@@ -17,6 +17,7 @@ ROOMS = {
     "version": set(),
     "lazy": set(),
     "no_pandas": set(),
+    "work_off": set(),
     "kernels": set(),
     "format": {"errors", "lazy"},
     "storage": {"errors"},
@@ -31,7 +32,7 @@ ROOMS = {
         *("errors", "format", "kernels", "sketches"),
         *("statistics", "storage", "tables", "values", "version"),
     },
-    "iceberg": {"errors", "files", "format", "kernels", "storage", "tables", "values", "version"},
+    "iceberg": {"errors", "files", "format", "kernels", "storage", "tables", "values", "version", "work_off"},
     "delta": {"errors", "storage", "tables", "values", "version"},
     "clean": {"index", "statistics", "storage", "tables"},
     "load": {"delta", "errors", "iceberg", "storage", "tables"},
@@ -45,7 +46,7 @@ ROOMS = {
     "server": {"errors", "inspection", "load", "lookup", "rest_catalog", "storage", "tables", "version"},
     "stats_jobs": {
         *("errors", "files", "format", "iceberg", "index", "kernels", "load", "no_pandas"),
-        *("sketches", "statistics", "storage", "tables", "values", "version"),
+        *("sketches", "statistics", "storage", "tables", "values", "version", "work_off"),
     },
     "autopilot": {"clean", "errors", "load", "lookup", "policy", "stats_jobs", "storage", "tables"},
     "cli": {

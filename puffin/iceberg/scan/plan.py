@@ -12,7 +12,6 @@ import dataclasses
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
@@ -37,6 +36,7 @@ from puffin.tables.snapshot import TableSnapshot
 from puffin.tables.state import TableState
 from puffin.values.json_values import to_json
 from puffin.values.partition_tuples import tuple_types
+from puffin.work_off import work_off
 
 KERNELS_PAY = 20_000  # files of a snapshot
 _READERS = 8  # threads
@@ -56,28 +56,14 @@ def plan_snapshot(opened: TableSnapshot, snapshot: Snapshot) -> tuple[FileScanTa
     planner = SnapshotPlanner(opened.state, [file for m in of_deletes for file in delete_files_of(m, opened.store_for)])
 
     found: dict[int, list[LiveFile]] = {}
-    left = deque(enumerate(of_data))
 
-    def read_some() -> None:
-        while left:
-            try:
-                number, manifest = left.popleft()
-            except IndexError:  # another thread took the last one
-                break
+    def read(numbered: Iterable[tuple[int, ManifestFile]]) -> None:
+        for number, manifest in numbered:
             found[number] = planner.files_of(manifest, opened.store_for)
 
     # What takes longest, decompression and kernels, runs side by side; so do requests to a store.
     threads = min(_READERS, 2 * (os.cpu_count() or 1))
-    with ThreadPoolExecutor(threads, thread_name_prefix="puffin-manifests") as pool:
-        try:
-            readers = [pool.submit(read_some)]
-            if not wait(readers, timeout=_ALONE).done:
-                readers += [pool.submit(read_some) for _ in range(threads - 1)]
-            wait(readers, return_when=FIRST_EXCEPTION)
-        finally:
-            left.clear()  # after an error or an interrupt, read no more
-        for reader in readers:
-            reader.result()
+    work_off(deque(enumerate(of_data)), read, threads=threads, alone_seconds=_ALONE, name="puffin-manifests")
     return tuple(planner.task_of(file) for number in range(len(of_data)) for file in found[number])
 
 
