@@ -138,9 +138,8 @@ class IndexHome:
 
 
 def index_homes(opened: TableSnapshot) -> list[IndexHome]:
-    """Where the index of a table may be: the owner's home first, then the default, then those of statistics."""
-    homes = [places.chosen_home(opened.state, None), None, *map(places.home_of, opened.state.statistics.values())]
-    return [IndexHome.of(opened, home) for home in dict.fromkeys(homes)]
+    """Where the index of a table may be, the home that its owner chose first."""
+    return [IndexHome.of(opened, home) for home in places.known_homes(opened.state)]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -51,6 +51,11 @@ def home_of(entry: StatisticsEntry) -> str | None:
     return next((home for blob in entry.blobs if (home := blob.properties.get(HOME))), None)
 
 
+def known_homes(state: TableState, asked: NameOrPath | None = None) -> list[str | None]:
+    """Where private state may be: the home that was chosen first, then the default, then those of entries."""
+    return list(dict.fromkeys((chosen_home(state, asked), None, *map(home_of, state.statistics.values()))))
+
+
 def directory(state: TableState, home: str | None) -> str:
     """The folder of a table's private state in a home."""
     if home is None:

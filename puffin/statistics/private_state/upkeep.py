@@ -39,8 +39,7 @@ def has_private_state(opened: TableSnapshot) -> bool:
 
 def directories(state: TableState, home: NameOrPath | None) -> list[str]:
     """The known folders of private state: the default, the owner's, the caller's, and those of entries."""
-    homes = [None, places.chosen_home(state, home), *map(places.home_of, state.statistics.values())]
-    return list(dict.fromkeys(places.directory(state, each) for each in homes))
+    return list(dict.fromkeys(places.directory(state, each) for each in (None, *places.known_homes(state, home))))
 
 
 def lost_state(
