@@ -94,9 +94,7 @@ def column_sketch(opened: TableSnapshot, question: Question) -> ColumnSketch:
     nearest = known_sketches(opened, [column.field_id])[column.field_id]
     if question.is_of_partitions:
         is_selected = PartitionFilter(opened.state, question.partitions, question.where)
-        stored = StoredBlobs(opened, [column.field_id])
-        errors: list[PuffinError] = []
-        found = nearest_partition_sketches(nearest, stored, errors)
+        found, errors = nearest_partition_sketches(nearest, StoredBlobs(opened, [column.field_id]))
         if found is None:
             raise _error_about(opened, column, errors[0] if errors else NotFoundError(NOT_BY_PARTITION))
         known, sketches = found

@@ -13,7 +13,6 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from puffin.errors import PuffinError
 from puffin.load import load_table
 from puffin.lookup.question import Question
 from puffin.statistics.ancestry import KnownSketch, known_sketches
@@ -119,8 +118,7 @@ def _answer_partitions(
     answers = []
     match, nearest = PartitionMatch(None, None), None
     for column in columns:
-        errors: list[PuffinError] = []
-        found = nearest_partition_sketches(nearest_first[column.field_id], stored, errors)
+        found, errors = nearest_partition_sketches(nearest_first[column.field_id], stored)
         if found is None:
             reason = str(errors[0]) if errors else NOT_BY_PARTITION
             answers.append(ColumnAnswer.missing(column, reason).found_after(errors))

@@ -40,22 +40,23 @@ NOT_BY_PARTITION = "no statistics by partition: run puffin analyze --partitions 
 
 
 def nearest_partition_sketches(
-    known: Iterable[KnownSketch], stored: StoredBlobs, errors: list[PuffinError]
-) -> tuple[KnownSketch, PartitionSketches] | None:
+    known: Iterable[KnownSketch], stored: StoredBlobs
+) -> tuple[tuple[KnownSketch, PartitionSketches] | None, list[PuffinError]]:
     """
-    The nearest readable partition sketches of a column; appends what is wrong with nearer ones to ``errors``.
+    The nearest readable partition sketches of a column, if there are any, and what is wrong with nearer ones.
 
     A property in table metadata announces them, so that no file is opened in vain.
     """
     from puffin.statistics.kinds import PARTITION_SKETCHES
 
+    errors: list[PuffinError] = []
     for each in known:
         if each.said.partitions is not None:
             try:
-                return each, stored.require(each, PARTITION_SKETCHES)
+                return (each, stored.require(each, PARTITION_SKETCHES)), errors
             except PuffinError as exc:
                 errors.append(exc)
-    return None
+    return None, errors
 
 
 def _answer(known: Sequence[KnownSketch], column: Column, stored: Callable[[], StoredBlobs]) -> ColumnAnswer:
