@@ -59,10 +59,8 @@ def _explained(plan: FilePlan) -> list[dict[str, Any]]:
 def _lines(plan: FilePlan, *, explain: bool) -> Iterator[str]:
     snapshot = "no snapshot yet" if plan.snapshot_id is None else f"snapshot {plan.snapshot_id}"
     yield f"{plan.table} ({plan.format}, {snapshot})"
-    files = list(plan.files)
-    sizes = (sum(task.data_file.file_size_in_bytes for task in tasks) for tasks in (files, plan.all_files))
-    matched, total = map(human_bytes, sizes)
-    yield f"{len(files):,} of {counted(len(plan.all_files), 'file')}, {matched} of {total}"
+    matched, total = human_bytes(plan.bytes_matched), human_bytes(plan.bytes_total)
+    yield f"{plan.files_matched:,} of {counted(len(plan.all_files), 'file')}, {matched} of {total}"
     pruned = plan.pruned
     yield f"excluded by partition {pruned.partition:,}, by bounds {pruned.bounds:,}, by index {pruned.index:,}"
     if plan.index.columns:
@@ -77,7 +75,7 @@ def _lines(plan: FilePlan, *, explain: bool) -> Iterator[str]:
             ],
             right=range(1, 4),
         )
-    for task in files:
+    for task in plan.files:
         yield task.data_file.file_path
         for each in task.delete_files:
             yield f"  with {each.content.lower().replace('_', ' ')} {each.file_path}"

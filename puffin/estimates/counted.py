@@ -8,13 +8,12 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from puffin.sketches.distribution import Counts, Distribution, is_among
+from puffin.sketches.distribution import Counts, Distribution, Flags, is_among
 from puffin.sketches.row_counts import RowCounts
 from puffin.sketches.row_tally import Hashes
 from puffin.sketches.theta_image import MAX_THETA
 
 Numbers: TypeAlias = "npt.NDArray[np.float64]"
-Flags: TypeAlias = "npt.NDArray[np.bool_]"
 
 _EMPTY = np.zeros(1, np.uint64)
 """The hash under which empty strings stand here: no value has it, and engines give these none."""

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from puffin.estimates.counted import Flags, Numbers
+from puffin.estimates.counted import Numbers
 from puffin.estimates.interval import Sums
 from puffin.estimates.value_set import FIRST, Cut, Span
-from puffin.sketches.distribution import CUTS
+from puffin.sketches.distribution import CUTS, Flags
 from puffin.sketches.row_tally import Hashes
 from puffin.sketches.single_hash import hash_one
 

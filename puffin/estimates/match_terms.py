@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from puffin.estimates.counted import Counted, Flags, Numbers
-from puffin.sketches.distribution import Counts, bucket_of
+from puffin.estimates.counted import Counted, Numbers
+from puffin.sketches.distribution import Counts, Flags, bucket_of
 from puffin.sketches.row_tally import Hashes
 from puffin.sketches.theta_image import MAX_THETA
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from puffin.estimates.filters import FilterPart, Joined, OfColumn
 from puffin.estimates.partition_cells import ANYTHING, Cell, cell_of
 from puffin.estimates.value_set import Cut, Span, ValueSet
+from puffin.sketches.distribution import Flags
 from puffin.tables.partition_rows import PartitionRows
 from puffin.values.bucket_hash import bucket
 from puffin.values.transforms import is_known, parsed_transform
@@ -25,7 +26,6 @@ from puffin.values.transforms import is_known, parsed_transform
 _MOST_POINTS = 100
 """Values of a filter whose buckets are looked at: each takes microseconds, and many are in most buckets."""
 
-Flags: TypeAlias = "npt.NDArray[np.bool_]"
 Specs: TypeAlias = Mapping[int, Sequence[Mapping[str, Any]]]
 
 

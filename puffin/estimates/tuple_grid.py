@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from puffin.estimates.counted import Counted, Flags, Numbers
+from puffin.estimates.counted import Counted, Numbers
 from puffin.estimates.interval import Interval, Sums, share_of
 from puffin.estimates.known_values import KnownValues
 from puffin.estimates.value_set import ValueSet
-from puffin.sketches.distribution import places
+from puffin.sketches.distribution import Flags, places
 from puffin.sketches.row_tally import Hashes
 from puffin.sketches.theta_image import MAX_THETA
 from puffin.sketches.tuple_hashes import EMPTY, NULL, hashes_of

@@ -29,8 +29,8 @@ _INTEGERS = ("int", "long", "date", "time", "timestamp", "timestamptz", "timesta
 _WORDS: dict[str, type[Any]] = {**dict.fromkeys(_INTEGERS, np.int64), "float": np.float64, "double": np.float64}
 
 
-class ColumnMetrics:
-    """The metrics of a column in every file, as arrays."""
+class FileBounds:
+    """The counts and bounds of a column in every file, as arrays."""
 
     def __init__(self, type_: str, of_files: Sequence[FileMetrics]) -> None:
         self._type = type_

@@ -25,7 +25,7 @@ from puffin.iceberg.expression_json import FilterJson
 from puffin.index.table_index import ColumnKey, RowCache, TableIndex
 from puffin.index.upkeep import index_homes
 from puffin.index.value_hashes import hash_scalar
-from puffin.planning.bounds import ColumnMetrics
+from puffin.planning.bounds import FileBounds
 from puffin.planning.file_plan import FilePlan, PlannedIndex, PredicateReport, Pruned
 from puffin.planning.flags import Flags, all_of, any_of, count
 from puffin.planning.partitions import FilePartitions
@@ -93,7 +93,7 @@ def warm_up() -> None:
     spec = [{"field-id": 1000, "source-id": 1, "transform": "identity", "name": "a"}]
     filter_ = FilterJson.of({"type": "eq", "term": "a", "value": "a"})
     for predicate in predicates(JsonFilterParser([schema], {0: spec})(filter_)):
-        ColumnMetrics("string", [NO_METRICS]).may_match(predicate)
+        FileBounds("string", [NO_METRICS]).may_match(predicate)
         hash_scalar("string", "string", predicate.values[0])
 
 
@@ -164,7 +164,7 @@ class Planner:
         self._loading = threading.RLock()
         # One-element lists rather than attributes, since `reopened` makes planners that share them.
         self._loaded_files: list[_Files] = []
-        self._metrics: dict[int, ColumnMetrics] = {}
+        self._metrics: dict[int, FileBounds] = {}
         self._index: TableIndex | None = None
         self._parser: Callable[[Filter], Expression] | None = None
 
@@ -276,7 +276,7 @@ class Planner:
             columns = [self._columns[field_id] for field_id in sorted(wanted - self._metrics.keys())]
             of_columns = self._opened.file_metrics(columns) if columns else {}
             for column in columns:
-                self._metrics[column.field_id] = ColumnMetrics(column.type, of_columns[column.field_id])
+                self._metrics[column.field_id] = FileBounds(column.type, of_columns[column.field_id])
 
     def _key_of(self, column: Column) -> ColumnKey:
         state = self._opened.state

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from puffin.planning.bounds import ColumnMetrics
+from puffin.planning.bounds import FileBounds
 from puffin.planning.flags import all_of, any_of
 from puffin.tables.expression import Op, Predicate
 from puffin.tables.file_metrics import FileMetrics
@@ -57,7 +57,7 @@ def json_form(type_: str, value: Any) -> Any:
 @pytest.mark.parametrize("seed", range(5))
 def test_list_of_values_excludes_what_each_of_them_excludes(type_: str, seed: int) -> None:
     r = random.Random(1000 + seed)
-    files = ColumnMetrics(type_, files_of(type_, seed))
+    files = FileBounds(type_, files_of(type_, seed))
     for length in (1, 2, 5):
         values = [DRAW[type_](r) for _ in range(length)]
         one_by_one = [files.may_match(asked(Op.EQ, type_, [value])) for value in values]
@@ -71,7 +71,7 @@ def test_list_of_values_excludes_what_each_of_them_excludes(type_: str, seed: in
 def test_uuids_in_a_range_are_found_in_either_order(writer: Callable[[Any], Any], reader: Callable[[Any], Any]) -> None:
     r = random.Random(7)
     rows = [[DRAW["uuid"](r) for _ in range(r.randint(1, 3))] for _ in range(100)]
-    files = ColumnMetrics("uuid", [FileMetrics(3, 0, 0, min(of, key=writer), max(of, key=writer)) for of in rows])
+    files = FileBounds("uuid", [FileMetrics(3, 0, 0, min(of, key=writer), max(of, key=writer)) for of in rows])
     for op, holds in ((Op.LT, operator.lt), (Op.LT_EQ, operator.le), (Op.GT, operator.gt), (Op.GT_EQ, operator.ge)):
         wanted = DRAW["uuid"](r)
         matching = [any(holds(reader(value), reader(wanted)) for value in of) for of in rows]
@@ -79,12 +79,12 @@ def test_uuids_in_a_range_are_found_in_either_order(writer: Callable[[Any], Any]
 
 
 def test_empty_list_excludes_every_file_and_its_negation_none() -> None:
-    files = ColumnMetrics("long", files_of("long", 1))
+    files = FileBounds("long", files_of("long", 1))
     assert not files.may_match(asked(Op.IN, "long", [])).any()
     assert files.may_match(asked(Op.NOT_IN, "long", [])).all()
 
 
 def test_long_list_of_values_is_exact() -> None:
-    files = ColumnMetrics("long", [FileMetrics(10, 0, 0, 10 * i, 10 * i + 3) for i in range(5_000)])
+    files = FileBounds("long", [FileMetrics(10, 0, 0, 10 * i, 10 * i + 3) for i in range(5_000)])
     kept = files.may_match(asked(Op.IN, "long", range(0, 50_000, 25)))
     assert (np.flatnonzero(kept) == [i for i in range(5_000) if any((10 * i + j) % 25 == 0 for j in range(4))]).all()

@@ -26,7 +26,7 @@ from puffin.rest_catalog.paging import Listed, Page
 from puffin.rest_catalog.planned_scan import PlannedScan
 from puffin.rest_catalog.scan_request import ScanRequest
 from puffin.rest_catalog.upstream_table import States
-from puffin.server.encoded import IS_HEAD, is_among
+from puffin.server.encoded import IS_HEAD, encode, is_among
 from puffin.server.iceberg import documents
 from puffin.server.iceberg.errors import error_document, iceberg_problem
 from puffin.server.iceberg.paths import ICEBERG_CONFIG, ICEBERG_V1
@@ -305,13 +305,13 @@ async def _body(request: Request) -> Any:
         raise UsageError(f"expected a body in JSON: {type(exc).__name__}") from exc
 
 
-def _list(key: str, listed: Listed[_Result], encode: Callable[[_Result], Any]) -> Response:
+def _list(key: str, listed: Listed[_Result], to_json: Callable[[_Result], Any]) -> Response:
     more = {} if listed.next_token is None else {"next-page-token": listed.next_token}
-    return _json({key: [encode(each) for each in listed.items], **more})
+    return _json({key: [to_json(each) for each in listed.items], **more})
 
 
 def _json(document: Any) -> Response:
-    return _encoded(json.dumps(document, separators=(",", ":")).encode())
+    return _encoded(encode(document))
 
 
 def _encoded(body: bytes) -> Response:
