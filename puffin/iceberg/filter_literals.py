@@ -152,12 +152,3 @@ def with_doubles(schema: Schema) -> Schema:
         return found
 
     return Schema(*wide(schema.fields))
-
-
-def without_beyond(expression: Any, schema: Schema) -> Any:
-    """The filter without tests of floats that pyiceberg gets wrong."""
-    from pyiceberg.expressions import AlwaysTrue, And, Or
-
-    if isinstance(expression, And | Or):
-        return type(expression)(*(without_beyond(each, schema) for each in (expression.left, expression.right)))
-    return AlwaysTrue() if is_beyond_floats(expression, schema) else expression

@@ -78,29 +78,13 @@ class Projection:
         self._spec = PartitionSpec(*known)
 
     def test_of(self, bound: Any) -> PartitionTest:
-        """What pyiceberg's bound expression without NOT requires of partitions."""
-        from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, And, Or
-
-        if isinstance(bound, And | Or):
-            return _joined(self.test_of(bound.left), self.test_of(bound.right), isinstance(bound, And))
-        if isinstance(bound, AlwaysTrue | AlwaysFalse):
-            return PartitionTest((), lambda _: isinstance(bound, AlwaysTrue))
+        """What pyiceberg's bound test of a column requires of partitions."""
         fields = self._spec.fields_by_source_id(bound.term.ref().field.field_id)
         tests = {field.field_id: test for field in fields if (test := _test_of_field(field, bound)) is not None}
         return PartitionTest(
             tuple(tests),
             lambda values: all(test(value) for test, value in zip(tests.values(), values, strict=True)),
         )
-
-
-def _joined(left: PartitionTest, right: PartitionTest, is_and: bool) -> PartitionTest:
-    """The test of partitions that pass both, or at least one."""
-    field_ids = tuple(dict.fromkeys((*left.field_ids, *right.field_ids)))
-    join = all if is_and else any
-    sides = [(side.holds, [field_ids.index(each) for each in side.field_ids]) for side in (left, right)]
-    return PartitionTest(
-        field_ids, lambda values: join(holds([values[place] for place in places]) for holds, places in sides)
-    )
 
 
 def _test_of_field(field: Any, bound: Any) -> Callable[[Any], bool] | None:

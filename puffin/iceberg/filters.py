@@ -10,16 +10,16 @@ import contextlib
 import decimal
 import functools
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from puffin.iceberg.filter_errors import error_about
 from puffin.iceberg.filter_grammar import parse_by_grammar
-from puffin.iceberg.filter_literals import is_beyond_floats, to_column, values_of, with_doubles, without_beyond
+from puffin.iceberg.filter_literals import is_beyond_floats, to_column, values_of, with_doubles
 from puffin.iceberg.filter_projection import OPERATORS, Projection, operator_of
 from puffin.iceberg.simple_binding import bound_test, simple_fields
 from puffin.iceberg.simple_filter import Simple, SimpleTest, SimpleTests, read_filter
-from puffin.tables.expression import Constant, Expression, Op, PartitionTest, Predicate, combined
+from puffin.tables.expression import Constant, Expression, Op, Predicate, combined
 from puffin.tables.schema import fields_of
 from puffin.values.json_values import to_json
 
@@ -28,30 +28,12 @@ if TYPE_CHECKING:
     from pyiceberg.types import NestedField
 
 
-def partition_tests(
-    where: str, schema: Mapping[str, Any], specs: Mapping[int, Iterable[Mapping[str, Any]]]
-) -> dict[int, PartitionTest]:
-    """
-    Project a row filter onto each partition spec; no partition with a matching row fails.
-
-    Raises ColumnNotFound if the schema lacks a column, UsageError if the filter cannot be parsed or its types do not
-    match, MissingDependencyError if pyiceberg is not installed.
-    """
-    try:
-        from pyiceberg.expressions.visitors import bind
-
-        bound_to, parsed = _optional_schema(schema), _without_not(parse(where))
-        for test in _tests(parsed):
-            bind(bound_to, to_column(test, bound_to), case_sensitive=True)
-        bound = bind(bound_to, to_column(without_beyond(parsed, bound_to), bound_to), case_sensitive=True)
-        return {spec_id: Projection(bound_to, spec).test_of(bound) for spec_id, spec in specs.items()}
-    except Exception as exc:  # any error about a literal's type
-        raise error_about(where, exc, schema) from exc
-
-
 class FilterParser:
     """
-    Parses row filters and binds them to a schema; raises as `partition_tests`.
+    Parses row filters and binds them to a schema.
+
+    Raises ColumnNotFound if the schema lacks a column, UsageError if the filter cannot be parsed or its types do not
+    match, MissingDependencyError if it needs pyiceberg, which is not installed.
 
     Without partition specs, the tests of a simple filter are bound without pyiceberg as far as `bound_test` can. So
     such a filter needs no pyiceberg.
@@ -130,17 +112,6 @@ def parse(where: str) -> Any:
     """A row filter as pyiceberg has it; UsageError if the grammar refuses it, or if it is nested too deep."""
     simple = read_filter(where)
     return parse_by_grammar(where) if simple is None else _of_simple(simple)
-
-
-def _tests(expression: Any) -> Iterator[Any]:
-    """The tests of single columns in pyiceberg's expression without NOT."""
-    from pyiceberg.expressions import And, Or
-
-    if isinstance(expression, And | Or):
-        yield from _tests(expression.left)
-        yield from _tests(expression.right)
-    else:
-        yield expression
 
 
 def _of_simple(simple: Simple) -> Any:

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from puffin.errors import NotFoundError, UsageError
+from puffin.planning.partitions import known_specs, may_pass
 from puffin.tables.document import current_schema
+from puffin.tables.expression import Combination, Constant, Expression, PartitionTest
 from puffin.tables.state import TableState
-from puffin.values.partition_tuples import PartitionKey, tuple_types, value_from_json, value_to_json
+from puffin.values.partition_tuples import PartitionKey, tuple_types, value_to_json
 from puffin.values.transforms import result_type, to_partition_value
-
-if TYPE_CHECKING:
-    from puffin.tables.expression import PartitionTest
 
 _Spec: TypeAlias = Sequence[Mapping[str, Any]]
 _Wanted: TypeAlias = Mapping[int, Mapping[str, str]]  # JSON values by field id, by spec id
@@ -38,24 +37,19 @@ class PartitionFilter:
     Raises:
         NotFoundError: No partition spec has the fields of a name, or the current schema lacks a column of the filter.
         UsageError: A name or the filter cannot be parsed.
-        MissingDependencyError: There is a filter, and pyiceberg is not installed.
+        MissingDependencyError: The filter needs pyiceberg, which is not installed.
     """
 
     def __init__(self, state: TableState, partitions: Sequence[str] = (), where: str | None = None) -> None:
-        types = state.source_types
-        specs = state.partition_specs
+        types, specs = state.source_types, known_specs(state)
         self._types = {spec_id: tuple_types(spec, types) for spec_id, spec in specs.items()}
-        known = {
-            spec_id: [field for field in spec if field["field-id"] in self._types[spec_id]]
-            for spec_id, spec in specs.items()
-        }
-        self._named = [_named(text, known, types) for text in partitions]
-        self._tests: Mapping[int, PartitionTest] = {}
+        self._named = [_named(text, specs, types) for text in partitions]
+        self._where: Expression = Constant(True)
         if where is not None:
-            from puffin.iceberg.filters import partition_tests
+            from puffin.iceberg.filters import FilterParser
 
-            self._tests = partition_tests(where, current_schema(state.document), known)
-        self._passes: dict[tuple[Any, ...], bool] = {}
+            self._where = FilterParser(current_schema(state.document), specs)(where)
+        self._tested: dict[tuple[PartitionTest, str], bool] = {}
         self._known: dict[PartitionKey, bool] = {}
 
     def __call__(self, key: PartitionKey) -> bool:
@@ -63,7 +57,7 @@ class PartitionFilter:
         if key not in self._known:
             spec_id, text = key
             partition = json.loads(text)
-            self._known[key] = self._is_named(spec_id, partition) and self._may_pass(spec_id, partition)
+            self._known[key] = self._is_named(spec_id, partition) and self._passes(self._where, spec_id, partition)
         return self._known[key]
 
     def _is_named(self, spec_id: int, partition: Mapping[str, Any]) -> bool:
@@ -73,16 +67,20 @@ class PartitionFilter:
             for named in self._named
         )
 
-    def _may_pass(self, spec_id: int, partition: Mapping[str, Any]) -> bool:
-        test = self._tests.get(spec_id)
-        if test is None or any(str(field_id) not in partition for field_id in test.field_ids):
-            return True  # no filter, or no values to test
-        values = tuple(partition[str(field_id)] for field_id in test.field_ids)
-        if (spec_id, values) not in self._passes:
-            types = self._types[spec_id]
-            typed = [value_from_json(types[f], value) for f, value in zip(test.field_ids, values, strict=True)]
-            self._passes[spec_id, values] = test.holds(typed)
-        return self._passes[spec_id, values]
+    def _passes(self, where: Expression, spec_id: int, partition: Mapping[str, Any]) -> bool:
+        if isinstance(where, Constant):
+            return where.value
+        if isinstance(where, Combination):
+            join = all if where.is_and else any
+            return join(self._passes(part, spec_id, partition) for part in where.parts)
+        test = where.partitions.get(spec_id)
+        if test is None:
+            return True
+        values = {key: partition[key] for key in map(str, test.field_ids) if key in partition}
+        key = test, json.dumps(values)
+        if key not in self._tested:
+            self._tested[key] = may_pass(test, values, self._types[spec_id])
+        return self._tested[key]
 
 
 def _named(name: str, specs: Mapping[int, _Spec], types: Mapping[int, str]) -> _Wanted:

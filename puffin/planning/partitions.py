@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from puffin.planning.flags import Flags
-from puffin.tables.expression import Predicate
+from puffin.tables.expression import PartitionTest, Predicate
 from puffin.tables.scan_task import FileScanTask
 from puffin.tables.state import TableState
 from puffin.values.partition_tuples import tuple_types, value_from_json
@@ -18,6 +18,21 @@ from puffin.values.partition_tuples import tuple_types, value_from_json
 _Places: TypeAlias = "npt.NDArray[np.int64]"
 _Kinds: TypeAlias = "tuple[_Places, _Places, Sequence[Mapping[str, Any]]]"
 """The places of some tuples in the list of all, the number of the kind of each, and the values of each kind."""
+
+
+def known_specs(state: TableState) -> dict[int, list[Mapping[str, Any]]]:
+    """The fields of each partition spec that the tuples of data files have."""
+    return {
+        spec_id: [field for field in spec if field["field-id"] in tuple_types(spec, state.source_types)]
+        for spec_id, spec in state.partition_specs.items()
+    }
+
+
+def may_pass(test: PartitionTest, partition: Mapping[str, Any], types: Mapping[int, str]) -> bool:
+    """Whether a partition may have rows that pass; if it lacks a value that is tested, it may."""
+    if any(str(field_id) not in partition for field_id in test.field_ids):
+        return True
+    return test.holds([value_from_json(types[f], partition[str(f)]) for f in test.field_ids])
 
 
 class FilePartitions:
@@ -68,8 +83,4 @@ class FilePartitions:
         return self._known_kinds[spec_id, fields]
 
     def _passes(self, predicate: Predicate, spec_id: int, partition: Mapping[str, Any]) -> bool:
-        test = predicate.partitions[spec_id]
-        if any(str(field_id) not in partition for field_id in test.field_ids):
-            return True
-        types = self._types[spec_id]
-        return test.holds([value_from_json(types[f], partition[str(f)]) for f in test.field_ids])
+        return may_pass(predicate.partitions[spec_id], partition, self._types[spec_id])

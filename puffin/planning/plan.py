@@ -28,14 +28,13 @@ from puffin.index.value_hashes import hash_scalar
 from puffin.planning.bounds import FileBounds
 from puffin.planning.file_plan import FilePlan, PlannedIndex, PredicateReport, Pruned
 from puffin.planning.flags import Flags, all_of, any_of, count
-from puffin.planning.partitions import FilePartitions
+from puffin.planning.partitions import FilePartitions, known_specs
 from puffin.tables.base import Column
 from puffin.tables.document import all_schemas, current_schema
 from puffin.tables.expression import Combination, Constant, Expression, Op, Predicate, predicates
 from puffin.tables.file_metrics import NO_METRICS
 from puffin.tables.scan_task import FileScanTask
 from puffin.tables.snapshot import TableSnapshot
-from puffin.values.partition_tuples import tuple_types
 
 _COLUMN_MAPPING = "delta.columnMapping.mode"
 _MOST_SOUGHT = 1_000
@@ -66,11 +65,7 @@ def filter_parser(opened: TableSnapshot, *, with_partitions: bool = True) -> Cal
     from puffin.iceberg.filters import FilterParser
 
     state = opened.state
-    specs = {
-        spec_id: [field for field in spec if field["field-id"] in tuple_types(spec, state.source_types)]
-        for spec_id, spec in state.partition_specs.items()
-        if with_partitions
-    }
+    specs = known_specs(state) if with_partitions else {}
     current = current_schema(state.document)
     of_snapshot = None if opened.is_empty else opened.snapshot.schema_id
     others = [schema for schema in all_schemas(state.document) if schema.get("schema-id") == of_snapshot]

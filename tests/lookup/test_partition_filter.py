@@ -246,6 +246,11 @@ def test_partition_is_selected_by_any_reading_of_a_filter(make_filter, column, t
     assert is_meant(partition_key(0, {"1000": value})) is expected
 
 
+def test_zeros_of_different_sign_are_tested_each_for_itself(make_filter):
+    is_meant = make_filter([field("d", "identity")], where="d < 0.0")
+    assert [is_meant(partition_key(0, {"1000": value})) for value in (0.0, -0.0)] == [False, True]
+
+
 @pytest.mark.parametrize(("joined", "expected"), [("and", [True, False, False]), ("or", [True, True, True])])
 def test_date_beyond_the_calendar_leaves_the_other_tests_as_they_are(make_filter, joined, expected):
     """pyiceberg's calendar ends with the year 9999."""
