@@ -188,6 +188,16 @@ def test_home_set_by_the_table_is_used_and_carried_blobs_are_copied_there(shared
     assert list((tmp_path / "home").rglob("version-hint.text"))
 
 
+def test_clean_of_another_home_searches_that_of_the_owner_too(table, tmp_path):
+    with table.load().transaction() as transaction:
+        transaction.set_properties({"puffin-sidecar.home": str(tmp_path / "owner")})
+    lost = tmp_path / "owner" / table.state.uuid / "parts" / "a" / "version-hint.text"  # which no manifest refers to
+    lost.parent.mkdir(parents=True)
+    lost.touch()
+    age(lost)
+    assert [each.file.uri for each in clean(table.table, home=tmp_path / "other").files] == [str(lost)]
+
+
 def test_private_state_is_deleted_with_its_statistics_file(table):
     first = files(table)
     table.append(numbers(100))

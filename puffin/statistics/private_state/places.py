@@ -52,8 +52,9 @@ def home_of(entry: StatisticsEntry) -> str | None:
 
 
 def known_homes(state: TableState, asked: NameOrPath | None = None) -> list[str | None]:
-    """Where private state may be: the home that was chosen first, then the default, then those of entries."""
-    return list(dict.fromkeys((chosen_home(state, asked), None, *map(home_of, state.statistics.values()))))
+    """Where private state may be: the caller's home, the owner's, the default, and those of entries."""
+    chosen = (chosen_home(state, asked), chosen_home(state, None))
+    return list(dict.fromkeys((*chosen, None, *map(home_of, state.statistics.values()))))
 
 
 def directory(state: TableState, home: str | None) -> str:

@@ -38,8 +38,8 @@ def has_private_state(opened: TableSnapshot) -> bool:
 
 
 def directories(state: TableState, home: NameOrPath | None) -> list[str]:
-    """The known folders of private state: the default, the owner's, the caller's, and those of entries."""
-    return list(dict.fromkeys(places.directory(state, each) for each in (None, *places.known_homes(state, home))))
+    """The known folders of private state: those of the caller's home, the owner's, the default, and of entries."""
+    return list(dict.fromkeys(places.directory(state, each) for each in places.known_homes(state, home)))
 
 
 def lost_state(
