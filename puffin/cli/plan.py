@@ -1,4 +1,4 @@
-"""``puffin plan``: the data files of a table that can hold rows which a filter means."""
+"""``puffin plan``: the data files of a table that can hold rows that match a filter."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def command(
     json_output: bool,
 ) -> None:
     """
-    List the data files of a snapshot that can hold rows which a filter means, with their delete files.
+    List the data files of a snapshot that can hold rows that match the filter, with their delete files.
 
     A file is left out only if its partition, its bounds or the index of a column exclude every matching row. TABLE is
     the path or URI of a table directory or of an Iceberg metadata file; with --catalog, namespace.table.

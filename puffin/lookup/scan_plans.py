@@ -22,7 +22,7 @@ def plan(
     catalog_properties: Mapping[str, str] | None = None,
 ) -> FilePlan:
     """
-    The data files of a snapshot that can hold rows which a filter means, from metadata, bounds and index.
+    The data files of a snapshot that can hold rows that match the filter, from metadata, bounds and index.
 
     Args:
         table: As for `puffin.ndv`, as are the other arguments.

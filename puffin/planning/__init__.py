@@ -1,1 +1,1 @@
-"""Scan planning: which data files of a snapshot can hold rows that a filter means."""
+"""Scan planning: which data files of a snapshot can hold rows that match a filter."""

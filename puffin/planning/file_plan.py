@@ -51,7 +51,7 @@ class PredicateReport:
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class FilePlan:
     """
-    The data files of a snapshot that can hold rows which a filter means.
+    The data files of a snapshot that can hold rows that match the filter.
 
     Attributes:
         snapshot_id: None if the table has no snapshot yet.

@@ -1,5 +1,5 @@
 """
-Plans which data files of a snapshot can hold rows that a filter means: by partitions, then bounds, then the index.
+Plans which data files of a snapshot can hold rows that match a filter: by partitions, then bounds, then the index.
 
 Each predicate is answered for all files at once, and the answers combine as the filter does. A file counts at the first
 step that excludes it.
@@ -176,7 +176,7 @@ class Planner:
 
     def plan(self, where: Filter | None, *, index: FoundIndex | None = None) -> FilePlan:
         """
-        The files of the snapshot that can hold rows which a filter means; all of them without a filter.
+        The files of the snapshot that can hold rows that match the filter; all of them without a filter.
 
         ``index`` is what `find_index` found earlier, or `NO_INDEX` to do without; by default the newest is looked for.
         An index that cannot be used is a warning. Raises what `parse` and `TableSnapshot.tasks` raise.

@@ -177,7 +177,7 @@ class PlannedFileDocument(_Document):
 
 
 class PlanDocument(_Document):
-    """The data files that can hold rows which a filter means."""
+    """The data files that can hold rows that match the filter."""
 
     table: str
     format: Literal["iceberg", "delta"]

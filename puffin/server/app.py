@@ -104,7 +104,7 @@ class _Handlers:
         return _json(await self._service.estimate(asked))
 
     async def plan(self, asked: documents.PlanRequest) -> Response:
-        """List the data files that can hold rows which a filter means, with the delete files that apply to them."""
+        """List the data files that can hold rows that match the filter, with the delete files that apply to them."""
         return _json(await self._service.plan(asked))
 
     async def plans(self) -> Response:

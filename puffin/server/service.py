@@ -145,7 +145,7 @@ class Service:
         return encode(found.to_json())
 
     async def plan(self, asked: PlanRequest) -> bytes:
-        """The files that can hold rows which a filter means; planned and encoded in a thread."""
+        """The files that can hold rows that match the filter; planned and encoded in a thread."""
 
         def planned() -> tuple[FilePlan, bytes]:
             plan = self._plan(asked)
