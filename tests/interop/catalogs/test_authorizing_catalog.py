@@ -1,4 +1,4 @@
-"""Before a REST catalog that authorizes: callers get what that gives them, and nothing is planned for others."""
+"""In front of a REST catalog that authorizes: callers get what that gives them, and nothing is planned for others."""
 
 from __future__ import annotations
 
