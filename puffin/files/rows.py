@@ -39,7 +39,7 @@ class Rows:
 
 
 def record_batch(arrays: list[pa.Array], names: list[str], rows: int) -> pa.RecordBatch:
-    """A batch of ``count`` rows, perhaps without columns."""
+    """A batch of ``rows`` rows, perhaps without columns."""
     if not arrays:
         return pa.RecordBatch.from_struct_array(pa.nulls(rows, pa.struct([])))
     return pa.RecordBatch.from_arrays(arrays, names)

@@ -30,7 +30,7 @@ class SimpleTest(NamedTuple):
 
 
 class SimpleTests(NamedTuple):
-    """SimpleTests, all of which have to hold, or one."""
+    """Tests joined by and (``is_and``), or by or."""
 
     parts: tuple[Simple, ...]
     is_and: bool
@@ -99,7 +99,7 @@ def _any_of(where: str, start: int, depth: int) -> tuple[Simple, int]:
         part, start = _part(where, start, depth)
         parts.append(part)
         word = _WORD.match(where, start) if start < len(where) else None
-        if word is None or len(word[1]) == len("or"):
+        if word is None or word[1].lower() == "or":
             choices.append(_joined(parts, is_and=True))
             parts = []
         if word is None:

@@ -1,4 +1,4 @@
-"""Plans of scans for callers: one call for a table by name, and planners that a long-running process keeps."""
+"""`puffin.plan`: one plan for a table by name."""
 
 from __future__ import annotations
 

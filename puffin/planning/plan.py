@@ -12,7 +12,6 @@ import dataclasses
 import functools
 import itertools
 import logging
-import operator
 import threading
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TypeAlias
@@ -118,8 +117,9 @@ class FoundIndex:
 
     def is_same(self, other: FoundIndex) -> bool:
         """Whether plans made with one hold for the other."""
-        manifests = (each.index and each.index.manifest for each in (self, other))
-        return operator.eq(*manifests) and self.warnings == other.warnings
+        own = self.index and self.index.manifest
+        others = other.index and other.index.manifest
+        return own == others and self.warnings == other.warnings
 
 
 NO_INDEX = FoundIndex()
@@ -157,7 +157,7 @@ class Planner:
         self._rows = rows or RowCache()
         self._columns = opened.state.columns_by_id
         self._loading = threading.RLock()
-        # One-element lists rather than attributes, since `reopened` makes planners that share them.
+        # A list, so that planners made by `reopened` share what it gets.
         self._loaded_files: list[_Files] = []
         self._metrics: dict[int, FileBounds] = {}
         self._index: TableIndex | None = None

@@ -53,9 +53,9 @@ class Snapshot:
         schema_id: The schema that was current then; None if unknown.
         added_records: Rows that its parent does not have.
         deleted_records: Rows of its parent that it no longer has, most likely.
-        most_deleted_records: It lacks no more of its parent's rows.
-        total_records: Its rows; fewer, likewise.
-        most_records: It has no more rows.
+        most_deleted_records: Upper bound on its parent's rows that it no longer has.
+        total_records: Its rows, most likely; the real number may be larger.
+        most_records: Upper bound on its rows.
         total_files: Data files, as its summary says; None if unknown, as for the next.
         total_bytes: Of data and delete files.
         is_trino_insert: Whether a Trino query appended it.

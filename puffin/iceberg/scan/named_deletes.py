@@ -20,7 +20,7 @@ from puffin.tables.scan_task import POSITION_DELETES
 
 _Hashes: TypeAlias = npt.NDArray[np.uint32]
 
-_CHUNK = 8  # files that are packed together: more would be smaller, and more would be unpacked in vain
+_CHUNK = 8  # files packed together: larger chunks compress better, but more files are unpacked for nothing
 
 
 def names_its_data_file(file: LiveFile) -> bool:

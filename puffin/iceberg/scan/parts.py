@@ -25,20 +25,20 @@ from puffin.tables.scan_task import ContentFile, FileScanTask
 from puffin.tables.snapshot import TableSnapshot
 
 LEAST_BYTES = 64 * 1024 * 1024
-"""Of manifests of data files: one core reads them in one to two seconds."""
+"""Bytes of data manifests from which a snapshot counts as large; one core reads as many in one to two seconds."""
 
 LEAST_FILES = 100_000
-"""Data files that make a snapshot large, however small its manifests are."""
+"""Data files from which a snapshot counts as large, however small its manifests are."""
 
 MOST_DELETES = 20_000
-"""Delete files that may apply to any data file, with which each process that plans a part is burdened."""
+"""Delete files that may apply to any data file: each process that plans a part gets all of them."""
 
 MOST_NAMED = 500_000
-"""Delete files that name their data file: about 0.1 kB each, in messages that have 128 MB at most."""
+"""Delete files that name their data file: about 0.1 kB each, and a message to executors has 128 MB at most."""
 
-_FEW_DELETES = 2000  # that are read here
+_FEW_DELETES = 2000  # delete files; no more than these are read in this process
 
-_WORTH_A_LOOK = 10_000  # data files; for fewer, the manifest list is not read to find out
+_WORTH_A_LOOK = 10_000  # data files; with fewer, a snapshot is not large, and its manifest list is not read
 _PART_BYTES = 4 * 1024 * 1024  # of manifests: half of what writers aim at, so that most parts are one manifest
 _PART_FILES = 4000
 
@@ -85,7 +85,7 @@ class _Deletes:
 
 
 def _read_deletes(io_properties: Mapping[str, str], part: bytes) -> _Deletes | PuffinError:
-    """The delete files of a part; the error if a retry would not cure it, and StorageError else."""
+    """The delete files of a part; the error if a retry would not cure it. Otherwise, StorageError is raised."""
     try:
         return _deletes_in(part, stores(io_properties))
     except (CorruptError, UnsupportedError, NotFoundError) as exc:
