@@ -367,7 +367,7 @@ def delta_last_checkpoint(data: bytes) -> None:
         "t", HeldFiles({f"{log}/{0:020d}.json": _FIRST_ENTRY, f"{log}/_last_checkpoint": data})
     ).segment()
     assert (segment.version, segment.checkpoint_version) == (0, None)
-    assert [file.path for file in segment.files()] == ["a.parquet"]
+    assert [file.path for file, _ in segment.fold_files(list)] == ["a.parquet"]
 
 
 @_target(CorruptMetadataError, UnsupportedTableError)

@@ -233,26 +233,23 @@ class Lookup:
         )
         return self.join(JoinQuestion(left, left_where), JoinQuestion(right, right_where))
 
-    def join(self, left: Question | JoinQuestion, right: Question | JoinQuestion) -> JoinEstimate:
+    def join(self, left: JoinQuestion, right: JoinQuestion) -> JoinEstimate:
         """As `estimate_join`, for the columns of two questions."""
-        asked = [each if isinstance(each, JoinQuestion) else JoinQuestion(each) for each in (left, right)]
 
         def estimate() -> JoinEstimate:
             now = self._clock()
-            left_view, right_view = (self._view(each.question.table, each.question.selector) for each in asked)
-            key = (*asked, right_view.number)
+            left_view, right_view = (self._view(each.question.table, each.question.selector) for each in (left, right))
+            key = (left, right, right_view.number)
             kept = self._cache.answers.get(key)
             if kept is not None:
                 self.counts.hits += 1
             else:
-                sides = [
-                    (each, self._estimator(view)) for each, view in zip(asked, (left_view, right_view), strict=True)
-                ]
+                sides = (left, self._estimator(left_view)), (right, self._estimator(right_view))
                 kept = self._make(left_view, key, now, lambda: self._joins.estimate(*sides))
             found: JoinEstimate = kept.answer
             return found
 
-        return self.following([each.question.table for each in asked], estimate)
+        return self.following([left.question.table, right.question.table], estimate)
 
     def union_ndv(self, columns: Iterable[Question | tuple[NameOrPath, str]]) -> UnionEstimate:
         """

@@ -45,21 +45,13 @@ Filter: TypeAlias = "str | FilterJson"
 _log = logging.getLogger(__name__)
 
 
-def parse(opened: TableSnapshot, where: Filter) -> Expression:
-    """
-    Parse a filter for a table. The names in one as text are those of the current schema; see `JsonFilterParser`.
-
-    Raises ColumnNotFound if the current schema lacks a column, UsageError if the filter cannot be parsed or its types
-    do not match, MissingDependencyError if the filter needs pyiceberg and it is not installed.
-    """
-    return filter_parser(opened)(where)
-
-
 def filter_parser(opened: TableSnapshot, *, with_partitions: bool = True) -> Callable[[Filter], Expression]:
     """
-    A function that does what `parse` does.
+    A function that parses filters for a table. The names in one as text are those of the current schema.
 
-    Without partitions, predicates have no tests of them, and most filters are parsed in microseconds.
+    Without partitions, predicates have no tests of them, and most filters are parsed in microseconds. The function
+    raises ColumnNotFound if the current schema lacks a column, UsageError if the filter cannot be parsed or its types
+    do not match, MissingDependencyError if the filter needs pyiceberg and it is not installed.
     """
     from puffin.iceberg.filters import FilterParser
 
@@ -179,7 +171,7 @@ class Planner:
         The files of the snapshot that can hold rows that match the filter; all of them without a filter.
 
         ``index`` is what `find_index` found earlier, or `NO_INDEX` to do without; by default the newest is looked for.
-        An index that cannot be used is a warning. Raises what `parse` and `TableSnapshot.tasks` raise.
+        An index that cannot be used is a warning. Raises what a `filter_parser` and `TableSnapshot.tasks` raise.
         """
         opened, files = self._opened, self._files
         expression = Constant(True) if where is None else self._parse(where)

@@ -16,7 +16,7 @@ from puffin.errors import ColumnNotFound, CorruptMetadataError, TableNotFound, U
 from puffin.iceberg.metadata.document import decode_document, document_text
 from puffin.iceberg.scan.column_metrics import stored_metrics
 from puffin.lookup import FilePlan, Lookup
-from puffin.planning.plan import warm_up as warm_up
+from puffin.planning.plan import warm_up
 from puffin.rest_catalog.errors import NamespaceNotFound
 from puffin.rest_catalog.names import Levels, Names, TableName
 from puffin.rest_catalog.paging import WHOLE, Listed, Page
@@ -74,6 +74,7 @@ class ServedCatalog:
         self._lookup = lookup
         self._names = names
         self._check = check
+        warm_up()
 
     def config(self) -> dict[str, Any]:
         """What clients are to use, as the protocol has it; scans are planned here."""

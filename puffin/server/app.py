@@ -51,10 +51,8 @@ def create_app(settings: Settings, hosts: Hosts | None = None) -> App:
     entrance = Entrance(app, settings, hosts or Hosts(), service, counted)
     _add_routes(app, _Handlers(service, entrance, counted))
     if settings.iceberg:
-        from puffin.rest_catalog.catalog import warm_up
         from puffin.server.iceberg.routes import add_routes
 
-        warm_up()
         add_routes(app, service, settings)
     methods = _methods(app)
     entrance.routes = frozenset(methods)

@@ -7,8 +7,6 @@ total is unknown if one of its parts is.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from puffin.values.column_bounds import NO_VALUES, UNKNOWN, Bounds
@@ -63,11 +61,6 @@ class RowSummary:
         bounds = NO_VALUES if _left(rows, nulls, nans) == 0 else self.bounds
         low, high = bounds.to_json(type_)
         return ColumnSummary(rows, nulls, nans if has_nan(ValueType.parse(type_)) else None, low, high, total_bytes)
-
-    @classmethod
-    def total(cls, parts: Iterable[RowSummary], start: RowSummary) -> RowSummary:
-        """The sum of all parts and the start."""
-        return functools.reduce(cls.plus, parts, start)
 
     def plus(self, other: RowSummary) -> RowSummary:
         return RowSummary(

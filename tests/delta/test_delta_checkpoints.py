@@ -18,6 +18,7 @@ from puffin.delta.log.checkpoints import files_in
 from puffin.delta.log.replay import DeltaLog, LogSegment
 from puffin.errors import CorruptMetadataError, FileNotFound, PuffinError, UnsupportedTableError
 from puffin.storage import LocalStore
+from tests.delta.live_files import live_files
 
 STRINGS = pa.map_(pa.string(), pa.string())
 VECTOR = pa.struct(
@@ -173,7 +174,7 @@ def segment(log: Path, version: int | None = None) -> LogSegment:
 
 
 def paths(log: Path, version: int | None = None) -> list[str]:
-    return sorted(file.path for file in segment(log, version).files())
+    return sorted(file.path for file in live_files(segment(log, version)))
 
 
 @pytest.fixture
@@ -211,7 +212,7 @@ def test_checkpoint_has_everything_that_planning_needs(log: Path, write: Callabl
         Protocol(3, 7, frozenset({"deletionVectors"}), None),
         Metadata("t", "{}", ("p",), {"a": "b"}),
     )
-    assert sorted(found.files(), key=lambda file: file.key) == [
+    assert sorted(live_files(found), key=lambda file: file.key) == [
         AddFile("a%20b", {"p": "a"}, 10, False, 3, None),
         AddFile("b", {"p": None, "q": "2"}, 2**40, False, 9, DeletionVectorDescriptor("u", "x", 5, 34, 2)),
         AddFile("b", {"p": "x"}, 10, False, None, DeletionVectorDescriptor("u", "x", 7, 34, 2)),
@@ -237,7 +238,7 @@ def test_outline_has_parts_with_each_file_once(log: Path, write: Callable, most_
     assert {key: file and file.path for key, file in said.items()} == {("a2", None): None, ("b", None): "b"}
     read = [file for part in parts for file in part if file.key not in said]
     assert sorted([*read, *filter(None, said.values())], key=lambda file: file.key) == sorted(
-        found.files(), key=lambda file: file.key
+        live_files(found), key=lambda file: file.key
     )
     assert (outline.bytes, len(set(outline.paths.tolist()))) == (sum(range(9)), 9)
 
@@ -245,7 +246,7 @@ def test_outline_has_parts_with_each_file_once(log: Path, write: Callable, most_
 @every_kind
 def test_checkpoint_of_a_table_without_files_is_valid(log: Path, write: Callable) -> None:
     write(log, 2, [])
-    assert segment(log).files() == []
+    assert live_files(segment(log)) == []
 
 
 @pytest.mark.parametrize("missing", ["partitionValues", "dataChange", "stats", "tags", "deletionVector", "newField"])
@@ -261,7 +262,7 @@ def test_checkpoint_may_lack_fields(log: Path, missing: str) -> None:
         changes = True
     if missing == "stats":
         count = None
-    assert segment(log).files() == [AddFile("a", values, 10, changes, count, None)]
+    assert live_files(segment(log)) == [AddFile("a", values, 10, changes, count, None)]
 
 
 @pytest.mark.parametrize("missing", ["txn", "add", "remove", "checkpointMetadata", "sidecar", "newAction"])
@@ -284,7 +285,7 @@ def test_checkpoint_may_use_other_arrow_types(log: Path) -> None:
     }
     columns = {**CHECKPOINT, "add": pa.struct(fields.items())}
     write_rows(log / f"{0:020d}.checkpoint.parquet", [*DESCRIBED, add("a", stats='{"numRecords":3}')], columns)
-    assert segment(log).files() == [AddFile("a", {"p": "a"}, 10, True, 3, None)]
+    assert live_files(segment(log)) == [AddFile("a", {"p": "a"}, 10, True, 3, None)]
 
 
 def test_row_counts_are_read_from_json_and_struct_statistics(log: Path) -> None:
@@ -304,11 +305,11 @@ def test_row_counts_are_read_from_json_and_struct_statistics(log: Path) -> None:
     files = [add(path, stats=text, stats_parsed=struct) for path, (text, struct) in stats.items()]
     path = log / f"{0:020d}.checkpoint.parquet"
     write_rows(path, [*DESCRIBED, *files], columns)
-    counts = {file.path: file.num_records for file in segment(log).files()}
+    counts = {file.path: file.num_records for file in live_files(segment(log))}
     assert counts == {"a": 1, "b": 2, "c": 3, "d": 4, "e": None, "f": None, "g": None, "h": None}
     without_text = pa.struct([field for field in columns["add"] if field.name != "stats"])
     write_rows(path, [*DESCRIBED, *files], {**columns, "add": without_text})
-    counts = {file.path: file.num_records for file in segment(log).files()}
+    counts = {file.path: file.num_records for file in live_files(segment(log))}
     assert counts == {"a": None, "b": None, "c": 3, "d": 4, "e": None, "f": None, "g": None, "h": None}
 
 
@@ -317,7 +318,7 @@ def test_files_of_several_batches_keep_their_order(log: Path) -> None:
     rows = [*DESCRIBED, *(add(str(number), size=number, vector=number % 7 or None) for number in range(70_000))]
     table = pa.Table.from_pylist(rows, schema=pa.schema(CHECKPOINT.items()))
     pq.write_table(table, log / f"{0:020d}.checkpoint.parquet")
-    files = segment(log).files()
+    files = live_files(segment(log))
     assert [file.size for file in files] == list(range(70_000))
     assert all((file.deletion_vector is None) == (file.size % 7 == 0) for file in files)
 
@@ -330,7 +331,7 @@ def test_description_needs_neither_files_nor_sidecars(log: Path) -> None:
     write_rows(log / f"{2:020d}.checkpoint.parquet", DESCRIBED, {**CHECKPOINT, "add": pa.int64()})
     assert segment(log).protocol_and_metadata[1].id == "t"
     with pytest.raises(CorruptMetadataError, match="expected add to be a struct, found int64"):
-        segment(log).files()
+        live_files(segment(log))
 
 
 @pytest.mark.parametrize("form", ["{}", "file:/elsewhere/_delta_log/_sidecars/{}", "_sidecars/{}", "..%2F..%2F{}"])
@@ -428,7 +429,7 @@ def test_corrupt_file_is_named(log: Path, write: Callable, damage: Callable) -> 
         sound = damaged.read_bytes()
         damage(damaged)
         with pytest.raises(CorruptMetadataError) as caught:
-            segment(log).files()
+            live_files(segment(log))
         assert str(damaged) in str(caught.value)
         assert "\n" not in str(caught.value)
         damaged.write_bytes(sound)
@@ -443,7 +444,7 @@ def test_missing_file_is_named(log: Path, write: Callable) -> None:
         sound = missing.read_bytes()
         missing.unlink()
         with pytest.raises(FileNotFound, match=missing.name):
-            found.files()
+            live_files(found)
         missing.write_bytes(sound)
 
 
@@ -457,7 +458,7 @@ def test_complete_log_needs_no_checkpoint(whole_log: Path, write: Callable) -> N
         assert segment(whole_log).protocol_and_metadata[1].id == "t"
         found = segment(whole_log)
         damaged.unlink()
-        assert len(found.files()) == 5
+        assert len(live_files(found)) == 5
         damaged.write_bytes(sound)
 
 
@@ -473,7 +474,7 @@ def test_older_checkpoint_replaces_a_broken_one(whole_log: Path, write: Callable
     assert paths(whole_log) == ["2", "3", "4", "one"]
     (whole_log / f"{2:020d}.json").unlink()
     with pytest.raises(CorruptMetadataError, match=damaged.name):
-        segment(whole_log).files()
+        live_files(segment(whole_log))
 
 
 def test_other_checkpoint_of_the_same_version_replaces_a_broken_one(log: Path) -> None:
@@ -491,7 +492,7 @@ def test_newest_of_several_corrupt_checkpoints_is_named(log: Path, write: Callab
         for damaged in write(log, version, [add("a")]):
             damaged.write_bytes(b"")
     with pytest.raises(CorruptMetadataError, match=rf"{3:020d}\.checkpoint"):
-        segment(log).files()
+        live_files(segment(log))
 
 
 def without(struct: pa.StructType, name: str) -> pa.StructType:
@@ -547,7 +548,7 @@ def test_invalid_checkpoint_is_named(log: Path, rows: list[dict], columns: dict,
     path = log / f"{3:020d}.checkpoint.parquet"
     write_rows(path, rows, {**CHECKPOINT, **columns})
     with pytest.raises(CorruptMetadataError) as caught:
-        segment(log).files()
+        live_files(segment(log))
     assert str(caught.value).startswith(f"{path}: expected")
     assert found in str(caught.value)
 
@@ -574,7 +575,7 @@ def test_damaged_checkpoint_raises_only_our_errors(data: st.DataObject) -> None:
             damaged[place] = data.draw(st.integers(0, 255))
         path.write_bytes(damaged)
         try:
-            assert len(segment(log).files()) <= 4
+            assert len(live_files(segment(log))) <= 4
         except PuffinError:
             return
 
@@ -611,7 +612,7 @@ def test_replay_equals_a_naive_replay(commits: list[tuple[dict[Key, int], set[Ke
         newest = segment(log)
         assert newest.oldest_version == (at if kept_from > 0 else 0)
         for version in range(newest.oldest_version, len(commits)):
-            files = newest.at(version).files()
+            files = live_files(newest.at(version))
             vectors = (file.deletion_vector for file in files)
             found = [(file.path, vector and vector.offset) for file, vector in zip(files, vectors, strict=True)]
             assert dict(zip(found, (file.size for file in files), strict=True)) == states[version]

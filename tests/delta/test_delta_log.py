@@ -19,6 +19,7 @@ from puffin.errors import (
     UnsupportedError,
 )
 from puffin.storage import FileInfo, LocalStore
+from tests.delta.live_files import live_files
 
 METADATA = {"metaData": {"id": "t", "schemaString": "{}", "partitionColumns": [], "configuration": {}}}
 PROTOCOL = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
@@ -80,7 +81,7 @@ class Log:
         return DeltaLog(str(self.table), store or LocalStore()).segment(version)
 
     def paths(self, version: int | None = None) -> list[str]:
-        return [file.path for file in self.segment(version).files()]
+        return [file.path for file in live_files(self.segment(version))]
 
 
 @pytest.fixture
@@ -196,7 +197,7 @@ def test_checkpoint_alone_is_a_table(log: Log) -> None:
     log.checkpoint(9, add("a"))
     segment = log.segment()
     assert (segment.version, segment.oldest_version, segment.checkpoint_version) == (9, 9, 9)
-    assert [file.path for file in segment.files()] == ["a"]
+    assert [file.path for file in live_files(segment)] == ["a"]
     for ask in (segment.timestamp_ms, segment.commit, segment.version_at):
         with pytest.raises(SnapshotNotFound):
             ask(9)
@@ -238,7 +239,7 @@ def test_newest_checkpoint_up_to_the_version_is_used(log: Log) -> None:
     log.checkpoint(5, add("five"))
     segment = log.segment()
     assert [segment.at(version).checkpoint_version for version in (1, 2, 4, 5, 7)] == [None, 2, 2, 5, 5]
-    assert [[file.path for file in segment.at(version).files()] for version in (1, 4, 7)] == [[], ["two"], ["five"]]
+    assert [[file.path for file in live_files(segment.at(version))] for version in (1, 4, 7)] == [[], ["two"], ["five"]]
 
 
 # --- what a version holds ---------------------------------------------------------------------------------------------
@@ -251,7 +252,7 @@ def test_newest_action_of_a_file_counts(log: Log) -> None:
     log.put(2, add("a", size=7), add("b", stats='{"numRecords":3}'))
     assert set(log.paths(0)) == {"a", "b"}
     assert set(log.paths(1)) == {"b", "c"}
-    newest = {file.path: file for file in log.segment().files()}
+    newest = {file.path: file for file in live_files(log.segment())}
     assert (newest["a"].size, newest["b"].num_records, len(newest)) == (7, 3, 3)
 
 
@@ -261,7 +262,7 @@ def test_deletion_vectors_distinguish_files(log: Log) -> None:
     log.put(1, add("a", 1), remove("a"))
     log.put(2, remove("a", 1), add("a", 2))
     log.put(3, remove("b", 1))
-    keys = [{file.key for file in log.segment(version).files()} for version in range(4)]
+    keys = [{file.key for file in live_files(log.segment(version))} for version in range(4)]
     assert keys[1] == {("a", "ux@1"), ("b", None)}
     assert keys[2] == keys[3] == {("a", "ux@2"), ("b", None)}
 
@@ -315,10 +316,10 @@ def test_corrupt_commit_is_named_wherever_it_is_needed(log: Log) -> None:
     for version in range(1, 20):
         log.put(version)
     log.entry(13).write_text('{"commitInfo":{}}\n{"add":{"path":"cut')
-    for ask in (lambda: log.segment().files(), lambda: log.segment().protocol_and_metadata):
+    for ask in (lambda: live_files(log.segment()), lambda: log.segment().protocol_and_metadata):
         with pytest.raises(CorruptMetadataError, match=r"/0{18}13\.json: line 2: expected a JSON object"):
             ask()
-    assert log.segment(12).files() == []
+    assert live_files(log.segment(12)) == []
 
 
 def test_commit_deleted_after_the_listing_is_named(log: Log) -> None:
@@ -327,7 +328,7 @@ def test_commit_deleted_after_the_listing_is_named(log: Log) -> None:
     segment = log.segment()
     log.entry(0).unlink()
     with pytest.raises(FileNotFound, match=r"0\.json"):
-        segment.files()
+        live_files(segment)
 
 
 def test_store_failure_is_no_reason_to_try_other_checkpoints(log: Log) -> None:
@@ -335,7 +336,7 @@ def test_store_failure_is_no_reason_to_try_other_checkpoints(log: Log) -> None:
     log.put(0)
     log.checkpoint(0)
     with pytest.raises(StorageError, match="no answer"):
-        log.segment(store=FailingStore()).files()
+        live_files(log.segment(store=FailingStore()))
 
 
 # --- what is read -----------------------------------------------------------------------------------------------------
@@ -347,8 +348,8 @@ def test_commits_are_read_once(log: Log) -> None:
         log.put(version)
     store = CountingStore()
     delta = DeltaLog(str(log.table), store)
-    delta.segment(2).files()
-    delta.segment().files()
+    live_files(delta.segment(2))
+    live_files(delta.segment())
     _ = delta.segment().protocol_and_metadata
     assert sorted(store.opened) == [f"{version:020d}.json" for version in range(4)]
 
@@ -357,9 +358,9 @@ def test_recreated_table_is_read_again(log: Log) -> None:
     """Its log entries have the same names."""
     log.put(0, PROTOCOL, METADATA, add("old"), at_ms=1000)
     delta = DeltaLog(str(log.table), LocalStore())
-    assert [file.path for file in delta.segment().files()] == ["old"]
+    assert [file.path for file in live_files(delta.segment())] == ["old"]
     log.put(0, PROTOCOL, METADATA, add("new"), at_ms=2000)
-    assert [file.path for file in delta.segment().files()] == ["new"]
+    assert [file.path for file in live_files(delta.segment())] == ["new"]
 
 
 def test_kept_commits_are_bounded(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -370,9 +371,9 @@ def test_kept_commits_are_bounded(log: Log, monkeypatch: pytest.MonkeyPatch) -> 
         log.put(version, add(str(version)))
     store = CountingStore()
     segment = log.segment(store=store)
-    segment.files()
+    live_files(segment)
     store.opened.clear()
-    segment.files()
+    live_files(segment)
     assert sorted(store.opened) == [f"{version:020d}.json" for version in range(2)]
 
 
@@ -538,7 +539,7 @@ def test_versions_equal_those_of_deltalake(tmp_path: Path) -> None:
     assert (segment.version, segment.checkpoint_version) == (DeltaTable(location).version(), 4)
     for version in range(segment.version + 1):
         theirs = DeltaTable(location, version=version)
-        files = segment.at(version).files()
+        files = live_files(segment.at(version))
         assert sorted(f"{location}/{unquote(file.path)}" for file in files) == sorted(theirs.file_uris())
         assert sum(file.num_records or 0 for file in files) == theirs.to_pyarrow_table().num_rows
         assert {file.partition_values["p"] for file in files} == {"a b", "x%y"}

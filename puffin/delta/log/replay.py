@@ -134,17 +134,14 @@ class LogSegment:
             )
         return protocol, metadata
 
-    def files(self) -> list[AddFile]:
-        """The version's live files: the newest action counts for each path with its deletion vector."""
-        return self.fold_files(lambda files: [file for file, _ in files])
-
     def fold_files(
         self, fold: Callable[[Iterator[FileWithStatistics]], _Result], *, with_statistics: bool = False
     ) -> _Result:
         """
-        What ``fold`` returns for the live files, of which only a few are in memory at a time.
+        What ``fold`` returns for the version's live files, of which only a few are in memory at a time.
 
-        It is called again, with the files of an older checkpoint, if one turns out to be unreadable.
+        The newest action counts for each path with its deletion vector. ``fold`` is called again, with the files of an
+        older checkpoint, if one turns out to be unreadable.
         """
         return self._first_readable(lambda start: fold(self._live_files(start, with_statistics=with_statistics)))
 
