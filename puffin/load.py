@@ -95,7 +95,7 @@ class Tables:
         store_for: Callable[[str], Store] = store_for,
     ) -> None:
         if catalog is None and catalog_properties:
-            raise UsageError("catalog properties need a catalog: name it with --catalog")
+            raise UsageError("catalog_properties need a catalog")
         self.catalog = catalog
         self._properties = dict(catalog_properties or {})
         self._locations = locations
@@ -197,7 +197,7 @@ class Tables:
     @functools.cached_property
     def _catalog(self) -> Catalog:
         if self.catalog is None:
-            raise UsageError("namespaces need a catalog: name it with --catalog")
+            raise UsageError("namespaces need a catalog")
         from puffin.iceberg.catalogs.named import opened_catalog
 
         return opened_catalog(self.catalog, self._properties)
@@ -211,7 +211,7 @@ def _table_at(location: str, store_for: Callable[[str], Store]) -> Table:
     store = store_for(location)
     if local_path(location) is not None and not store.exists(location):
         is_name = "." in location.strip(".") and "/" not in location
-        hint = "; a table of a catalog needs --catalog" if is_name else ""
+        hint = "; for a table of a catalog, pass --catalog (in Python catalog)" if is_name else ""
         raise TableNotFound(f"{location}: no such file or directory{hint}")
     if store.find(location) is not None:
         from puffin.iceberg.catalogs.file import IcebergMetadataFile

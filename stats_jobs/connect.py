@@ -88,8 +88,8 @@ class ConnectCluster(Cluster):
     @property
     def java_session(self) -> SparkSession:
         raise UsageError(
-            "Spark Connect cannot load tables of Spark's own catalogs for us: expected a path, or --catalog with the "
-            "name of a pyiceberg catalog, found a Spark table"
+            "Spark Connect cannot load tables of Spark's own catalogs for us: expected a path, or --catalog "
+            "(in Python catalog) with the name of a pyiceberg catalog, found a Spark table"
         )
 
     def read(self, shipment: Shipment, groups: Groups, progress: Progress | None) -> Partial:

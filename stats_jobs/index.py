@@ -168,10 +168,13 @@ def _plan(opened: TableSnapshot, options: IndexOptions) -> IndexPlan:
     try:
         found = home.checked(home.read_to_rebuild() if options.columns else home.read())
     except CorruptMetadataError as exc:
-        raise CorruptMetadataError(f"{exc}; name columns with --columns to build the index anew") from exc
+        raise CorruptMetadataError(
+            f"{exc}; name its columns (--columns, in Python columns) to build the index anew"
+        ) from exc
     if not found.manifest.columns and not options.columns:
         raise UsageError(
-            f"{home.directory}: expected an index, found none: name columns with --columns, or see --advise"
+            f"{home.directory}: expected an index, found none: name its columns (--columns, in Python columns); "
+            "puffin index --advise tells which pay"
         )
     return IndexPlan.of(opened, home, found, _rates(opened.state, found.manifest, options))
 

@@ -153,7 +153,7 @@ def test_name_without_a_namespace_is_a_usage_error(properties):
 
 
 def test_properties_without_a_catalog_are_a_usage_error(root):
-    with pytest.raises(UsageError, match="--catalog"):
+    with pytest.raises(UsageError, match=r"^catalog_properties need a catalog$"):
         load_table(str(root), catalog_properties={"uri": "x"})
 
 

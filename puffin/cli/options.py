@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from puffin.cli.diagnostics import diagnostics_of
+from puffin.errors import UsageError
 
 if TYPE_CHECKING:
     from puffin.policy.model import Policy
@@ -33,9 +34,22 @@ def diagnostics(command: _Command) -> _Command:
 
 
 def of_catalog(command: _Command) -> _Command:
-    """``--catalog`` and `catalog_property`."""
-    catalog = click.option("--catalog", metavar="NAME", help="TABLE is namespace.table of this pyiceberg catalog.")
-    return catalog_property(catalog(command))
+    """``--catalog`` and ``--catalog-property``."""
+
+    @catalog_property
+    @click.option("--catalog", metavar="NAME", help="TABLE is namespace.table of this pyiceberg catalog.")
+    @functools.wraps(command)
+    def with_catalog(*args: Any, catalog: str | None, catalog_properties: dict[str, str], **kwargs: Any) -> Any:
+        check_catalog(catalog, catalog_properties)
+        return command(*args, catalog=catalog, catalog_properties=catalog_properties, **kwargs)
+
+    return with_catalog  # type: ignore[return-value]  # wraps() loses the type of the command
+
+
+def check_catalog(catalog: str | tuple[str, ...] | None, catalog_properties: dict[str, str]) -> None:
+    """Raise UsageError if there are properties of no catalog."""
+    if catalog_properties and not catalog:
+        raise UsageError("--catalog-property needs --catalog")
 
 
 def in_policy(command: _Command) -> _Command:
@@ -45,8 +59,7 @@ def in_policy(command: _Command) -> _Command:
     @catalog_property
     @functools.wraps(command)
     def with_narrowed(*args: Any, catalog: str | None, catalog_properties: dict[str, str], **kwargs: Any) -> Any:
-        if catalog is None and catalog_properties:
-            raise click.UsageError("--catalog-property needs --catalog")
+        check_catalog(catalog, catalog_properties)
 
         def narrowed(policy: Policy) -> Policy:
             return policy if catalog is None else policy.within(catalog, catalog_properties)

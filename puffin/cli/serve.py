@@ -10,7 +10,7 @@ import click
 
 from puffin.cli.diagnostics import Diagnostics, diagnostics_of
 from puffin.cli.logs import errors_shown
-from puffin.cli.options import as_json, catalog_property, diagnostics, log_format
+from puffin.cli.options import as_json, catalog_property, check_catalog, diagnostics, log_format
 
 if TYPE_CHECKING:
     from puffin.autopilot.pilot import Autopilot
@@ -116,8 +116,7 @@ def command(
     """
     if not (roots or catalogs or policy_file is not None):
         raise click.UsageError("expected --allow-root, --catalog or --policy: nothing else is served")
-    if catalog_properties and not catalogs:
-        raise click.UsageError("catalog properties need a catalog: name it with --catalog")
+    check_catalog(catalogs, catalog_properties)
     from puffin.server.settings import Limits, Settings, check_warehouses, read_token
 
     stderr, pilot = diagnostics_of(ctx), None

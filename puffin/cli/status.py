@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from puffin.cli.diagnostics import fail_if_any
-from puffin.cli.options import as_json, by_name, catalog_property, diagnostics
+from puffin.cli.options import as_json, by_name, catalog_property, check_catalog, diagnostics
 from puffin.cli.render import aligned, human_bytes, print_json, print_lines, with_catalog
 from puffin.errors import line_about
 
@@ -58,8 +58,9 @@ def command(
         raise click.UsageError("--policy excludes --catalog, --catalog-property, --namespace and --root")
     if policy is None and catalog is None and not roots:
         raise click.UsageError("expected --catalog, --root or --policy")
-    if policy is None and catalog is None and (namespace is not None or catalog_properties):
-        raise click.UsageError(f"{'--namespace' if namespace is not None else '--catalog-property'} needs --catalog")
+    if namespace is not None and catalog is None:
+        raise click.UsageError("--namespace needs --catalog")
+    check_catalog(catalog, catalog_properties)
     from puffin.lookup.places import NamePatterns, Place
 
     names = NamePatterns(include, exclude)

@@ -88,8 +88,8 @@ def _reason(estimator: Estimator, column: Column) -> str:
     if (failure := estimator.failure(column.field_id)) is not None:
         return f"its distribution cannot be read: {in_one_line(failure)}"
     if estimator.column(column.field_id).facts.distribution is None:
-        return "no distribution: puffin analyze makes one, for a table analyzed before with --mode full"
-    return "its values are not kept (--no-values)"
+        return "no distribution is stored: puffin analyze --mode full (in Python mode='full') makes one"
+    return "its values are not kept (--no-values, in Python no_values)"
 
 
 def _rows(rows: Interval) -> dict[str, int]:

@@ -36,7 +36,9 @@ def answer_columns(
     return tuple(_answer(known[column.field_id], column, blobs) for column in columns)
 
 
-NOT_BY_PARTITION = "no statistics by partition: run puffin analyze --partitions on a partitioned table"
+NOT_BY_PARTITION = (
+    "no statistics by partition: run puffin analyze --partitions (in Python partitions=True) on a partitioned table"
+)
 
 
 def nearest_partition_sketches(

@@ -56,7 +56,7 @@ def store_of_new_objects(filesystem: FileSystem, uri: str, path: str) -> tuple[_
     if maker is None:
         raise UnsupportedError(
             f"{uri}: a commit needs a store with conditional puts, and {filesystem.type_name} has none: "
-            "use a catalog, or puffin analyze --no-commit"
+            "use a catalog, or puffin analyze --no-commit (in Python commit=False)"
         )
     try:
         import obstore.store  # noqa: F401 - only to check that it is installed
@@ -94,7 +94,7 @@ def _probe(filesystem: FileSystem, store: _ObjectStore, uri: str, bucket: str, k
             filesystem.delete_file(f"{bucket}/{probe}")
     raise UnsupportedError(
         f"{uri}: the server ignores If-None-Match and overwrites objects, so commits of others would be lost: "
-        "use a catalog, or puffin analyze --no-commit"
+        "use a catalog, or puffin analyze --no-commit (in Python commit=False)"
     )
 
 

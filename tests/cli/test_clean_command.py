@@ -124,7 +124,7 @@ def test_advice_names_the_command_that_has_the_option(puffin, table):
     (metadata / "v1.metadata.json").rename(metadata / "00001-x.metadata.json")
     run = puffin("clean", table)
     assert (run.code, run.stdout, run.stderr.count("\n")) == (1, b"", 1)
-    assert "name the table in that catalog (--catalog, or catalogs of a policy); " in run.stderr
+    assert "name the table in that catalog (--catalog, in Python catalog, or catalogs of a policy); " in run.stderr
     assert run.stderr.count("--no-commit") == run.stderr.count("puffin analyze --no-commit") == 1
 
 

@@ -61,7 +61,7 @@ def test_text_says_which_side_changed_since_its_statistics(puffin, tmp_path):
         (("{table}", "i", "{table}/absent", "i"), 1, "no such file or directory"),
         (("{table}", "i", "{table}", "l"), 1, "was hashed as int and"),
         (("{table}", "i", "db.t", "i", "--catalog", "absent"), 1, "no catalog 'absent' is configured"),
-        (("{table}", "i", "{table}", "i", "--catalog-property", "a=b"), 2, "name it with --catalog"),
+        (("{table}", "i", "{table}", "i", "--catalog-property", "a=b"), 2, "--catalog-property needs --catalog"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )

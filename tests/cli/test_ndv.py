@@ -75,7 +75,7 @@ def test_text_shows_manifest_statistics_and_the_age_of_statistics(puffin, golden
         (("{table}/absent",), 1, "no such file or directory"),
         (("{table}/data",), 1, "expected a table: _delta_log or metadata in it"),
         (("db.t", "--catalog", "absent"), 1, "no catalog 'absent' is configured: pass --catalog-property uri="),
-        (("{table}", "--catalog-property", "a=b"), 2, "name it with --catalog"),
+        (("{table}", "--catalog-property", "a=b"), 2, "--catalog-property needs --catalog"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )

@@ -83,7 +83,8 @@ def test_later_reader_version_is_refused():
 def test_log_that_we_may_not_append_to_is_refused_with_a_way_out(table, configuration, reason):
     with pytest.raises(UnsupportedTableError) as caught:
         check_writable(table, configuration, "t")
-    assert str(caught.value) == f"t: {reason}: leave commits to its own writers, or use puffin analyze --no-commit"
+    says = f"t: {reason}: leave commits to its own writers, or use puffin analyze --no-commit (in Python commit=False)"
+    assert str(caught.value) == says
 
 
 def test_catalog_managed_table_can_still_be_read():

@@ -57,7 +57,8 @@ def check_writable(protocol: Protocol, configuration: Mapping[str, str], where: 
     reason = _why_not_writable(protocol, configuration)
     if reason is not None:
         raise UnsupportedTableError(
-            f"{where}: {reason}: leave commits to its own writers, or use puffin analyze --no-commit"
+            f"{where}: {reason}: leave commits to its own writers, or use puffin analyze --no-commit "
+            "(in Python commit=False)"
         )
 
 

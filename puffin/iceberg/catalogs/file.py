@@ -29,7 +29,7 @@ class IcebergMetadataFile(IcebergTableInFiles):
         """Raise UsageError: a metadata file is one version, and only a named table can get a next one."""
         raise UsageError(
             f"{self.name}: a metadata file cannot be committed to: name the table; without a commit, only "
-            "puffin analyze --no-commit works on it"
+            "puffin analyze --no-commit (in Python commit=False) works on it"
         )
 
     def _follow(self, base: TableState, change: Callable[[TableState], NextVersion]) -> NoReturn:  # noqa: ARG002
