@@ -13,7 +13,7 @@ from typing import Any
 from puffin.errors import StorageError
 from puffin.statistics.ancestry import KnownSketch
 from puffin.statistics.answer import ColumnAnswer
-from puffin.statistics.basis import CARRIED, CHANGED, ColumnPlan, plan_columns
+from puffin.statistics.basis import CARRIED, READ_CHANGED, ColumnPlan, plan_columns
 from puffin.statistics.damage import damaged_entries
 from puffin.statistics.draft import surplus_entries
 from puffin.statistics.kinds import ROW_COUNTS, sized_kinds
@@ -22,8 +22,7 @@ from puffin.statistics.resolve import answer_columns
 from puffin.tables.base import StatisticsEntry
 from puffin.tables.snapshot import Table
 from stats_jobs.joint import JointPlans, columns_of, has_other_sets, plan_joint, wanted_sets
-from stats_jobs.options import FULL as FULL_MODE
-from stats_jobs.options import INCREMENTAL, Options
+from stats_jobs.options import FULL, INCREMENTAL, Options
 from stats_jobs.partitions import PartitionPlans, partitions_kept, plan_partitions
 from stats_jobs.plan_scans import Plans
 from stats_jobs.target import Target
@@ -52,7 +51,7 @@ def decide(target: Target) -> Decision:
     no base, and PuffinError if the snapshot's files cannot be planned, or storage fails for an abridged entry.
     """
     options = target.options
-    current = None if options.mode == FULL_MODE else _current_answers(target)
+    current = None if options.mode == FULL else _current_answers(target)
     sets = wanted_sets(target)
     are_columns_current = current is not None and not has_other_sets(target, sets)
     partitions = plan_partitions(target, is_current=are_columns_current)
@@ -60,7 +59,7 @@ def decide(target: Target) -> Decision:
         return Decision(current, (), partitions)
     if options.writes:
         target.opened.check_committable()
-    if options.mode == FULL_MODE:
+    if options.mode == FULL:
         plans = [ColumnPlan.in_full(column, "asked for") for column in target.columns]
     else:
         announcing = {column.field_id for column in target.columns} if partitions.by_field else set(sets)
@@ -71,7 +70,7 @@ def decide(target: Target) -> Decision:
     target.check_not_incremental([*reasons, *((plan.column, plan.reason) for plan in plans)])
     # Those that are kept, also by a dry run, which reports what the run would; and those needed to subtract rows.
     taken = list(options.kinds)
-    if any(plan.basis == CHANGED for plan in plans):
+    if any(plan.basis == READ_CHANGED for plan in plans):
         taken.append(dataclasses.replace(ROW_COUNTS, lg_k=options.lg_k))
     kinds = tuple(taken[taken.index(kind)] for kind in sized_kinds(options.lg_k) if kind in taken)
     rewritten = {each.field_id for each in target.columns if target.must_rewrite(each)} | partitions.by_field.keys()

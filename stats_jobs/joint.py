@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from puffin.errors import UsageError
 from puffin.sketches.joint_sketches import JointColumn, JointSketch
 from puffin.statistics.ancestry import KnownSketch
-from puffin.statistics.basis import FULL, ColumnPlan, Unfit, nearest_fit
+from puffin.statistics.basis import READ_ALL, ColumnPlan, Unfit, nearest_fit
 from puffin.statistics.joint import fitting_set
 from puffin.statistics.kinds import JOINT
 from puffin.statistics.kinds.joint import JointKind
@@ -24,8 +24,7 @@ from puffin.statistics.private_state.blobs import KeptBlob
 from puffin.tables.base import Column
 from puffin.tables.changes import Changes
 from puffin.tables.state import TableState
-from stats_jobs.options import FULL as FULL_MODE
-from stats_jobs.options import INCREMENTAL, Options
+from stats_jobs.options import FULL, INCREMENTAL, Options
 from stats_jobs.partial import Partial
 from stats_jobs.target import Target
 
@@ -165,7 +164,7 @@ def plan_joint(
         made: list[JointPlan] = []
         for each in sets:
             plan, reason = _plan(target, each)
-            if plan is None and (each in asked or (column.basis == FULL and target.options.mode != INCREMENTAL)):
+            if plan is None and (each in asked or (column.basis == READ_ALL and target.options.mode != INCREMENTAL)):
                 target.check_not_incremental([(each[0], f"joint sketch of {name_of(each)}: {reason}")])
                 plan = JointPlan(each, _digests(target, each), reason=reason)
             if plan is not None:
@@ -183,7 +182,7 @@ def name_of(columns: ColumnSet) -> str:
 
 
 def _plan(target: Target, columns: ColumnSet) -> tuple[JointPlan | None, str]:
-    if target.options.mode == FULL_MODE:
+    if target.options.mode == FULL:
         return JointPlan(columns, _digests(target, columns), reason="asked for"), ""
     first = columns[0]
     known = [each for each in target.known[first.field_id] if _ids(columns) in each.said.joint]
@@ -217,7 +216,7 @@ def _with_kept(target: Target, plans: Sequence[JointPlan]) -> list[JointPlan]:
 def _are_stored(target: Target, plan: ColumnPlan, sets: Sequence[ColumnSet]) -> bool:
     """Whether the column's stored sketch of this snapshot stays, with these sets beside it."""
     known = target.current.get(plan.column.field_id)
-    if known is None or plan.basis == FULL or plan.base_id != target.opened.snapshot.snapshot_id:
+    if known is None or plan.basis == READ_ALL or plan.base_id != target.opened.snapshot.snapshot_id:
         return False
     return known.said.joint == tuple(sorted(_ids(each) for each in sets))
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from puffin.sketches.partition_sketches import PartitionSketches
-from puffin.statistics.basis import FULL, ColumnPlan
+from puffin.statistics.basis import READ_ALL, ColumnPlan
 from puffin.statistics.kinds.joint import JointKind
 from puffin.statistics.kinds.kind import Kind
 from puffin.tables.base import Column
@@ -39,12 +39,12 @@ class Plans:
 
     @property
     def are_in_full(self) -> bool:
-        return all(plan.basis == FULL for plan in self.columns) and all(plan.base is None for plan in self.joint)
+        return all(plan.basis == READ_ALL for plan in self.columns) and all(plan.base is None for plan in self.joint)
 
     def in_full(self, reason: str, all_files: Callable[[], tuple[Work, ...]]) -> Plans:
         """Plans of the same without a base."""
         return Plans(
-            [plan if plan.basis == FULL else ColumnPlan.in_full(plan.column, reason) for plan in self.columns],
+            [plan if plan.basis == READ_ALL else ColumnPlan.in_full(plan.column, reason) for plan in self.columns],
             {field_id: PartitionPlan(plan.lg_k, all_files()) for field_id, plan in self.partitions.items()},
             [plan if plan.base is None else plan.in_full(reason) for plan in self.joint],
         )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from puffin.sketches.distribution import Distribution
 from puffin.statistics.aside import changed, changed_later, chosen
 from puffin.statistics.assemble import ColumnStatistics
-from puffin.statistics.basis import CARRIED, FULL
+from puffin.statistics.basis import CARRIED, READ_ALL
 from puffin.statistics.blob_properties import HASHED_HERE
 from puffin.statistics.damage import damaged_entries
 from puffin.statistics.draft import FileOptions, StatisticsDraft, surplus_entries
@@ -116,7 +116,7 @@ def _to_write(
         computed.plan.column.field_id: _statistics(target, computed)
         for computed in columns
         if computed.plan.column.field_id not in stored
-        or computed.plan.basis == FULL
+        or computed.plan.basis == READ_ALL
         or not computed.values.keys().isdisjoint((PARTITION_SKETCHES, JOINT))
         or target.must_rewrite(computed.plan.column)
         or computed.plan.column.field_id in decision.joint.dropped

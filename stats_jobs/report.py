@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from puffin.sketches.theta_sketch import ThetaSketch
-from puffin.statistics import basis
 from puffin.statistics.answer import SNAPSHOT, ColumnAnswer, Distinct
+from puffin.statistics.basis import CARRIED, READ_ALL
 from puffin.statistics.kinds import JOINT, PARTITION_SKETCHES
 from puffin.statistics.kinds.theta import distinct_of
 from puffin.tables.base import Column, Snapshot, StatisticsEntry
@@ -153,7 +153,7 @@ def report(
         format=opened.state.format,
         snapshot=opened.snapshot,
         columns=decision.current or tuple(_answer(computed, opened.snapshot) for computed in columns),
-        mode=FULL if any(computed.plan.basis == basis.FULL for computed in columns) else INCREMENTAL,
+        mode=FULL if any(computed.plan.basis == READ_ALL for computed in columns) else INCREMENTAL,
         entry=published.entry,
         current=decision.current is not None and published.attempts == 0,
         committed=published.attempts > 0,
@@ -172,7 +172,7 @@ def report(
 
 
 def _needs(computation: Computation) -> Needs | None:
-    read = [each.plan.column for each in computation.columns if each.plan.basis != basis.CARRIED]
+    read = [each.plan.column for each in computation.columns if each.plan.basis != CARRIED]
     packed = computation.files_packed
     return Needs.of(read, computation.files_read - packed, packed) if read else None
 

@@ -34,7 +34,7 @@ from puffin.lookup.places import Place, tables_at
 from puffin.sketches.sizes import DEFAULT_LG_K
 from puffin.statistics.ancestry import KnownSketch, known_sketches
 from puffin.statistics.bases import AnnouncedBases
-from puffin.statistics.basis import FULL, ColumnPlan, Earlier, plan_columns
+from puffin.statistics.basis import READ_ALL, ColumnPlan, Earlier, plan_columns
 from puffin.statistics.damage import damaged_entries
 from puffin.statistics.kinds import sized_kinds
 from puffin.statistics.stored_blobs import StoredBlobs
@@ -213,7 +213,7 @@ def _upkeep(
     """What the next run has to do beside reading what changed since the newest statistics; the first reason counts."""
     if found.columns_with_values:
         yield upkeep_needed(f"values of column {found.columns_with_values[0]} are kept, and should not be")
-    full = [plan for plan in plans if plan.basis == FULL and known[plan.column.field_id]]
+    full = [plan for plan in plans if plan.basis == READ_ALL and known[plan.column.field_id]]
     ages = {of[0].age for of in known.values() if of}
     if full:
         yield upkeep_needed(f"column {full[0].column.name} has to be read in full: {full[0].reason}")

@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 _Plan = TypeVar("_Plan")
 
-FULL, ADDED, CHANGED, CARRIED = "full", "added-files", "changed-files", "carried"
+READ_ALL, READ_ADDED, READ_CHANGED, CARRIED = "full", "added-files", "changed-files", "carried"
 
 _CANNOT_ANNOUNCE = "another engine made its sketch, which cannot tell of more statistics"
 _INCOMPLETE = "another engine made its sketch, without row counts and bounds, and other columns get sketches of ours"
@@ -79,7 +79,7 @@ class ColumnPlan:
 
     @classmethod
     def in_full(cls, column: Column, reason: str) -> ColumnPlan:
-        return cls(column, FULL, reason=reason)
+        return cls(column, READ_ALL, reason=reason)
 
 
 class Unfit(Exception):
@@ -154,8 +154,8 @@ def _plan_on(earlier: Earlier, known: KnownSketch) -> ColumnPlan:
     base = bases.read(known, changes.rows_added if only_adds else None)
     if (reason := bases.objection(known, base, earlier.lg_k)) is not None:
         raise Unfit(reason)
-    basis = CHANGED if changes.removed else ADDED if changes.added else CARRIED
-    if basis == CHANGED:
+    basis = READ_CHANGED if changes.removed else READ_ADDED if changes.added else CARRIED
+    if basis == READ_CHANGED:
         refusals = (kind.cannot_forget(base.values) for kind in earlier.kinds)
         if (refusal := next(filter(None, refusals), None)) is not None:
             raise Unfit(bases.lacks(known) or refusal)

@@ -38,7 +38,7 @@ from puffin.errors import (
 )
 from puffin.load import load_table
 from puffin.lookup import ndv
-from puffin.statistics.basis import ADDED, FULL
+from puffin.statistics.basis import READ_ADDED, READ_ALL
 from puffin.storage import LocalStore, Sink, local_path
 from puffin.tables.base import SnapshotSelector, StatisticsEntry
 from puffin.tables.snapshot import CURRENT, TableSnapshot
@@ -214,12 +214,12 @@ def test_unreadable_base_sketch_causes_a_full_run(scene, how):
     """Earlier statistics only help: without them everything is read, and nothing fails."""
     scene.spoil(scene.newest("metadata/*.stats"), how)
     report = analyze(scene.name)
-    assert {column.basis for column in report.columns} == {FULL}
+    assert {column.basis for column in report.columns} == {READ_ALL}
     scene.check_next_run()
 
 
 def test_readable_base_sketch_is_built_on(scene):
-    assert {column.basis for column in analyze(scene.name).columns} == {ADDED}
+    assert {column.basis for column in analyze(scene.name).columns} == {READ_ADDED}
 
 
 @pytest.mark.parametrize(
