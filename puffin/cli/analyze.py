@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 @click.option(
     "--no-row-counts",
     is_flag=True,
-    help="Keep neither row counts, which deleted rows are subtracted with, nor distributions, so estimates know "
-    "nothing of the values until a run with --mode full.",
+    help="Do not keep row counts and distributions. Deletes then need a full read, and filters and joins cannot be "
+    "estimated from values. Undo with --mode full.",
 )
 @click.option("--no-index", is_flag=True, help="Do not catch up the index of a table that has one.")
 @click.option(

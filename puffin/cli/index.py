@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     "--fpp",
     type=float,
     metavar="P",
-    help="The share of files without a value that the index may take for files with it; 0.01 by default. Another rate "
-    "than before makes the columns be read again.",
+    help="False-positive rate: the share of files without the value that a plan still keeps; 0.01 by default. Changing "
+    "it re-reads the column.",
 )
 @click.option(
     "--advise",

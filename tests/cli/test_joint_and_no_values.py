@@ -74,8 +74,8 @@ def test_only_a_full_run_brings_back_what_no_row_counts_leaves_out(puffin, table
     assert puffin("analyze", table, "--mode", "full").code == 0
     assert method() != "no statistics"
     help_ = " ".join(puffin("analyze", "--help").text.split())
-    assert "--no-row-counts Keep neither row counts, which deleted rows are subtracted with, nor distributions" in help_
-    assert "until a run with --mode full" in help_
+    assert "--no-row-counts Do not keep row counts and distributions" in help_
+    assert "Undo with --mode full" in help_
 
 
 def test_values_of_one_column_can_be_left_out(table):
