@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from puffin.lookup.estimates import TableEstimate, estimate
     from puffin.lookup.history import ColumnHistory, HistoryPoint
     from puffin.lookup.join_estimate import JoinEstimate, JoinSide
+    from puffin.lookup.kept_joins import JoinQuestion
     from puffin.lookup.listing import AnalyzedTable
     from puffin.lookup.planner import lookup, ndv
     from puffin.lookup.question import Question
@@ -25,6 +26,7 @@ __all__ = [
     "Freshness",
     "HistoryPoint",
     "JoinEstimate",
+    "JoinQuestion",
     "JoinSide",
     "Lookup",
     "PartitionMatch",
@@ -48,6 +50,7 @@ __getattr__ = on_first_use(
         "Freshness": "puffin.statistics.answer",
         "HistoryPoint": "puffin.lookup.history",
         "JoinEstimate": "puffin.lookup.join_estimate",
+        "JoinQuestion": "puffin.lookup.kept_joins",
         "JoinSide": "puffin.lookup.join_estimate",
         "Lookup": "puffin.lookup.cached_lookup",
         "PartitionMatch": "puffin.statistics.answer",

@@ -26,11 +26,10 @@ from puffin.errors import (
 )
 from puffin.inspection import describe
 from puffin.load import FoundTable
-from puffin.lookup import AnalyzedTable, FilePlan, Lookup, Question, TableEstimate
+from puffin.lookup import AnalyzedTable, FilePlan, JoinQuestion, Lookup, Question, TableEstimate
 from puffin.lookup.cache import Kept
 from puffin.lookup.health import TableStatus
 from puffin.lookup.history import iso_time
-from puffin.lookup.kept_joins import JoinQuestion
 from puffin.lookup.places import table_key
 from puffin.lookup.status import table_status
 from puffin.server.documents import EstimateRequest, JoinRequest, PlanRequest, TablesQuery, snapshot_of
