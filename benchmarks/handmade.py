@@ -276,5 +276,10 @@ def _blob(field_id: int) -> dict[str, Any]:
         "snapshot-id": 1,
         "sequence-number": 1,
         "fields": [field_id],
-        "properties": {"ndv": "1000", "puffin-sidecar.bounds": "1000,1000", "puffin-sidecar.type": "long"},
+        "properties": {
+            "ndv": "1000",
+            "puffin-sidecar.bounds": "1000,1000",
+            "puffin-sidecar.type": "long",
+            "puffin-sidecar.reading": "1",
+        },
     }

@@ -135,15 +135,15 @@ def _are_whole(target: Target, entry: StatisticsEntry) -> bool:
     """
     Whether sketches that fit can be trusted and nothing beside them is missing.
 
-    Those of this version say so themselves; only whether their file and their private state are there is looked up.
-    Others must pass as a base.
+    Ours say so themselves; only whether their file and their private state are there is looked up. Others must pass as
+    a base.
     """
     blobs = target.blobs
-    noted = {field_id: known for field_id, known in target.current.items() if known.said.has_provenance}
-    if noted and blobs.has_lost_file(entry):
+    ours = {field_id: known for field_id, known in target.current.items() if known.said.is_ours}
+    if ours and blobs.has_lost_file(entry):
         return False
     must_be_complete = target.options.mode != INCREMENTAL
-    if must_be_complete and any(blobs.has_lost_state(known) or blobs.misses(known) for known in noted.values()):
+    if must_be_complete and any(blobs.has_lost_state(known) or blobs.misses(known) for known in ours.values()):
         return False
-    plans = plan_columns(target.earlier, [column for column in target.columns if column.field_id not in noted])
+    plans = plan_columns(target.earlier, [column for column in target.columns if column.field_id not in ours])
     return all(plan.basis == CARRIED and plan.base_id == entry.snapshot_id for plan in plans)

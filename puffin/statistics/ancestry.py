@@ -103,7 +103,7 @@ class KnownSketch:
     @property
     def reading_doubt(self) -> str | None:
         """Why files may give other values for the column today, or None."""
-        if self.misreading is None and not self.said.has_provenance and self.state.name_mapping is not None:
+        if self.misreading is None and not self.said.is_ours and self.state.name_mapping is not None:
             return "the table has a name mapping, and nobody noted whether the earlier sketch depends on it"
         return self.misreading
 

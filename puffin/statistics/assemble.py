@@ -141,8 +141,8 @@ def _blob(
 
 def _abridged(blob: Blob | RawBlob, entry: BlobEntry) -> tuple[Blob | RawBlob, BlobEntry]:
     said = SketchProperties(entry.properties)
-    if not said.has_provenance or said.is_abridged:
-        return blob, entry  # another engine's, or an earlier version's
+    if not said.is_ours or said.is_abridged:
+        return blob, entry
     blob, entry = _saying(blob, entry, {**entry.properties, ABRIDGED: "1"})
     return blob, dataclasses.replace(entry, properties=abridged(entry.properties))
 

@@ -89,8 +89,6 @@ class Bases:
         """What is missing beside a sketch, or None; StorageError if the storage failed."""
         if not known.said.is_ours:
             return "another engine made the earlier sketch, without row counts and bounds"
-        if known.said.is_unmarked:
-            return None  # its statistics file holds the state and was read
         if self._blobs.has_lost_file(known.entry):
             return "the earlier statistics file is gone, or is not the one that was written"
         lost = self._blobs.has_lost_state(known) or self._blobs.misses(known)
@@ -104,7 +102,7 @@ class Bases:
         return has_private_state(self._opened)
 
     def _takes_delta(self, known: KnownSketch, rows: int) -> bool:
-        if not known.said.is_ours or known.said.is_unmarked or not self._blobs.takes_delta(known, rows):
+        if not known.said.is_ours or not self._blobs.takes_delta(known, rows):
             return False
         private = {kind: self._blobs.kept(known, kind) for kind in WITH_DELTAS}
         kept = {kind: where for kind, where in private.items() if where is not None}
@@ -125,14 +123,14 @@ class Bases:
 
 class AnnouncedBases(Bases):
     """
-    As `Bases`, but what we noted the making of counts as stored as it was announced: no sketch of it is read.
+    As `Bases`, but our own statistics count as stored as they were announced: no sketch of them is read.
 
     The values of a base are then None, for the private kinds that its manifest lists. Other sketches are read, since
     only their files tell who made them and whether they have every hash.
     """
 
     def read(self, known: KnownSketch, rows_added: int | None = None) -> Base:
-        if not known.said.has_provenance:
+        if not known.said.is_ours:
             return super().read(known, rows_added)
         if known.loss is not None:
             raise known.loss
@@ -140,4 +138,4 @@ class AnnouncedBases(Bases):
         return Base(dict.fromkeys(private), known.said.provenance)
 
     def objection(self, known: KnownSketch, base: Base, lg_k: int) -> str | None:
-        return noted_objection(known) if known.said.has_provenance else super().objection(known, base, lg_k)
+        return noted_objection(known) if known.said.is_ours else super().objection(known, base, lg_k)

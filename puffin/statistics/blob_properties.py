@@ -36,7 +36,7 @@ _VALUES, _NO_VALUES = "puffin-sidecar.values", "none"
 ABRIDGED = "sidecar"
 """On a blob without our other properties: the footer of its file has them. Short, since thousands of blobs have it."""
 
-_BY_FIELD_IDS, _UNKNOWN_READING = "1", "0"
+_BY_FIELD_IDS = "1"
 _IN_FOOTER = frozenset((_BOUNDS, _TYPE, SUMMARY_PROPERTY, LOOSE_PROPERTY))
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -125,23 +125,14 @@ class SketchProperties:
 
     @property
     def is_ours(self) -> bool:
-        return _TYPE in self.stored or ABRIDGED in self.stored
+        """Whether this project wrote the blob, which then notes how the data files were read."""
+        by_default = _BY_FIELD_IDS if self.is_abridged else ""
+        return self._has_our_type and self.stored.get(_READING, by_default).partition(":")[0] == _BY_FIELD_IDS
 
     @property
     def is_hashed_here(self) -> bool:
         """Whether we hashed every value of the blob, without building on another engine's."""
         return self.is_ours and _WRITER not in self.stored
-
-    @property
-    def has_provenance(self) -> bool:
-        """Whether this project wrote the blob and noted its provenance, which earlier versions did not."""
-        by_default = _BY_FIELD_IDS if self.is_abridged else _UNKNOWN_READING
-        return self.is_ours and self.stored.get(_READING, by_default) != _UNKNOWN_READING
-
-    @property
-    def is_unmarked(self) -> bool:
-        """Whether an earlier version also wrote the file, which then may hold more than sketches."""
-        return self.is_ours and not self.is_abridged and _READING not in self.stored
 
     @property
     def provenance(self) -> Provenance:
@@ -154,7 +145,7 @@ class SketchProperties:
         """
         The type as which the values were hashed; None for other engines, which do not note it. Calls ``in_footer``.
         """
-        return self.whole.get(_TYPE)
+        return self.whole.get(_TYPE) if self.is_ours else None
 
     @property
     def lg_k(self) -> int:
@@ -190,28 +181,28 @@ class SketchProperties:
         if ndv is None:
             return None
         lower, upper = (_digits(part) for part in self.whole.get(_BOUNDS, "").partition(",")[::2])
-        if lower is None or upper is None or not lower <= ndv <= upper:
+        if not self.is_ours or lower is None or upper is None or not lower <= ndv <= upper:
             return Distinct.nominal(ndv, self.lg_k)
-        if self.is_ours and not self.has_provenance and SUMMARY_PROPERTY not in self.stored:
-            # An earlier version may have built it on another engine's sketch with other hashes.
-            return Distinct.nominal(ndv)
         return Distinct(ndv, lower, upper, exact=lower == upper)
 
     def writer(self, created_by: str | None) -> str | None:
         """Who hashed another engine's sketch, if known; ``created_by`` wrote its file, but need not have made it."""
         if _WRITER in self.stored:
             return self.stored[_WRITER] or None
-        return None if is_our_name(created_by) else created_by
+        # With our type but without our notes, it is neither ours nor of the file's writer.
+        return None if self._has_our_type or is_our_name(created_by) else created_by
 
     def carried(self, created_by: str | None) -> dict[str, str]:
         """The properties in another file of ours; ``created_by`` names the writer of the old one."""
         left = {HOME} if self.is_abridged else {HOME, ABRIDGED}
         carried = {key: value for key, value in self.stored.items() if key not in left}
-        if self.is_ours and not self.is_abridged:
-            carried.setdefault(_READING, _UNKNOWN_READING)
-        elif not self.is_ours:
+        if not self.is_ours:
             carried.setdefault(_WRITER, self.writer(created_by) or "")
         return carried
+
+    @property
+    def _has_our_type(self) -> bool:
+        return _TYPE in self.stored or ABRIDGED in self.stored
 
 
 def _digits(text: str) -> int | None:

@@ -7,11 +7,9 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 
 from puffin.errors import PuffinError
-from puffin.format import CREATED_BY, ROW_COUNTS_V1, THETA_V1, BlobMetadata, PuffinReader, RawBlob
+from puffin.format import CREATED_BY, THETA_V1, BlobMetadata, PuffinReader, RawBlob
 from puffin.statistics.blob_properties import SketchProperties
-from puffin.statistics.kinds import private_kinds
-from puffin.statistics.private_state.blobs import OmittedBlob, PrivateBlob
-from puffin.statistics.private_state.manifest import BlobKey
+from puffin.statistics.private_state.blobs import PrivateBlob
 from puffin.statistics.private_state.reading import read_private_state
 from puffin.tables.base import BlobEntry, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
@@ -91,14 +89,8 @@ def with_entries(entry: StatisticsEntry, raws: Sequence[RawBlob], created_by: st
     """
     The sketches of a stored file that the table's entry lists, marked with their maker (`SketchProperties.carried`).
 
-    What an earlier version stored in the same file beside a sketch stays with it; row counts that it left out were not
-    wanted. ``created_by`` is the writer of the file, from its footer.
+    ``created_by`` is the writer of the file, from its footer.
     """
-    types = {kind.name for kind in private_kinds()}
-    companions: dict[tuple[tuple[int, ...], int], list[RawBlob]] = {}
-    for raw in raws:
-        if raw.metadata.type in types:
-            companions.setdefault((raw.metadata.fields, raw.metadata.snapshot_id), []).append(raw)
     retained = []
     for raw in raws:
         stored = raw.metadata
@@ -106,13 +98,7 @@ def with_entries(entry: StatisticsEntry, raws: Sequence[RawBlob], created_by: st
         if said is not None:
             said = _whole(said, stored)
             marked = dataclasses.replace(stored, properties=SketchProperties(stored.properties).carried(created_by))
-            retained.append(
-                RetainedBlob(
-                    dataclasses.replace(raw, metadata=marked),
-                    marked_entry(said, created_by),
-                    _beside(said, companions.get((said.fields, said.snapshot_id), ())),
-                )
-            )
+            retained.append(RetainedBlob(dataclasses.replace(raw, metadata=marked), marked_entry(said, created_by)))
     return retained
 
 
@@ -124,13 +110,3 @@ def _whole(said: BlobEntry, stored: BlobMetadata) -> BlobEntry:
 def marked_entry(blob: BlobEntry, created_by: str | None) -> BlobEntry:
     """A sketch's entry for another file of ours; ``created_by`` is the writer of the file it is from."""
     return dataclasses.replace(blob, properties=SketchProperties(blob.properties).carried(created_by))
-
-
-def _beside(said: BlobEntry, found: Sequence[RawBlob]) -> tuple[PrivateBlob, ...]:
-    """What an earlier version wrote beside its own sketch; other engines' sketches have nothing."""
-    properties = SketchProperties(said.properties)
-    if not properties.is_ours:
-        return ()
-    if properties.is_unmarked and not any(raw.metadata.type == ROW_COUNTS_V1 for raw in found):
-        return (*found, OmittedBlob(BlobKey(ROW_COUNTS_V1, said.fields[0], said.snapshot_id)))
-    return tuple(found)

@@ -2,8 +2,7 @@
 Reads the blobs of statistics files and of the private state beside them, in as few reads as possible.
 
 Sketches are in the statistics file that an entry names. Our other blobs are in parts that the file's manifest lists
-(`puffin.statistics.private_state`); files of an earlier version, and copies that another engine made of them, hold
-these themselves. A broken blob does not affect its neighbours.
+(`puffin.statistics.private_state`). A broken blob does not affect its neighbours.
 """
 
 from __future__ import annotations
@@ -88,13 +87,15 @@ class StoredBlobs:
         Raises PuffinError if the statistics file or its footer cannot be read.
         """
         key = _key_of(blob, type_)
-        is_private = type_ != THETA_V1 and not SketchProperties(blob.properties).is_unmarked
-        if is_private and (state := self._state(entry)) is not None:
-            kept = state.get(key)
-            if isinstance(kept, KeptBlob) and kept.stored.deltas:
-                return self._add_up(state, kept, SketchProperties(blob.properties).lg_k)
-            return self._find_in_part(kept, kept.stored, type_) if isinstance(kept, KeptBlob) else None
-        return self._read_once(_File.of(entry), type_).payload(key)
+        if type_ == THETA_V1:
+            return self._read_once(_File.of(entry), type_).payload(key)
+        state = self._state(entry) or {}
+        kept = state.get(key)
+        if not isinstance(kept, KeptBlob):
+            return None
+        if kept.stored.deltas:
+            return self._add_up(state, kept, SketchProperties(blob.properties).lg_k)
+        return self._find_in_part(kept, kept.stored, type_)
 
     def kept(self, known: KnownSketch, kind: Kind[Any]) -> KeptBlob | None:
         """Where the part is from which `read` reads; None if the value is in no part and has to be written anew."""

@@ -2,9 +2,8 @@
 Decides which sketches can be combined with ours: those whose values we know to be hashed alike.
 
 Our own note it. For other engines' the file's ``created-by`` tells, and a sketch that is carried to another file notes
-its writer. But engines copy each other's blobs, and our earlier versions built on them without a note: a sketch without
-provenance must contain values that the table certainly has. That check reads the manifest list and at most two
-manifests.
+its writer. But engines copy each other's blobs: another engine's sketch must contain values that the table certainly
+has. That check reads the manifest list and at most two manifests.
 """
 
 from __future__ import annotations
@@ -45,11 +44,8 @@ class Trust:
         if hashed is None:
             return "the statistics do not say of which type it was when they were made"
         if said.is_ours:
-            if said.has_provenance:
-                return noted_objection(known)
-            if said.summary is None:
-                return "an earlier version built its sketch on another engine's, and did not note whose"
-        elif objection := writer_objection(said.writer(self._stored.created_by(known.entry)), hashed):
+            return noted_objection(known)
+        if objection := writer_objection(said.writer(self._stored.created_by(known.entry)), hashed):
             return _about_sketch(objection)
         if known.may_lack_changes:
             return "Trino extended its sketch, in which changes of rows before that may be missing"
@@ -70,7 +66,7 @@ class Trust:
 
 
 def noted_objection(known: KnownSketch) -> str | None:
-    """Why a sketch of ours that notes its provenance cannot be built on, or None, from metadata alone."""
+    """Why a sketch of ours cannot be built on, or None, from metadata alone."""
     writer, hashed = known.said.provenance.writer, known.type
     return None if writer is None or hashed is None else _about_sketch(writer_objection(writer, hashed))
 

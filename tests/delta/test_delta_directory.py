@@ -24,9 +24,10 @@ from puffin.errors import (
     TableNotFound,
     UnsupportedTableError,
 )
-from puffin.format import PuffinReader
+from puffin.format import THETA_V1, PuffinReader
 from puffin.load import load_table
 from puffin.lookup import ndv
+from puffin.statistics.damage import PRESTOS
 from puffin.storage import LocalStore
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.commit import commit_statistics
@@ -256,7 +257,7 @@ def test_statistics_count_even_if_the_log_is_not_writable(table, draft_of, meanw
 def test_failed_repair_of_an_earlier_entry_keeps_the_committed_statistics(table, monkeypatch, caplog):
     analyze(str(table.path))
     earlier = table.log / "_puffin_sidecar" / "0-0.json"
-    earlier.write_text(earlier.read_text().replace("puffin-sidecar.reading", "unheard-of"))
+    earlier.write_text(earlier.read_text().replace(THETA_V1, PRESTOS[0]))
     table.commit(table.add({"a": [9], "b": [9]}))
     put = LocalStore.put_if_absent
 

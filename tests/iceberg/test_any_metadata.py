@@ -36,7 +36,7 @@ BLOB = {
     "snapshot-id": 1,
     "sequence-number": 1,
     "fields": [1],
-    "properties": {"ndv": "9", "puffin-sidecar.type": "long"},
+    "properties": {"ndv": "9", "puffin-sidecar.type": "long", "puffin-sidecar.reading": "1"},
 }
 ENTRY = StatisticsEntry(
     *(2, "file:///nowhere/2.stats", 100, 50),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from puffin.format import PARTITION_SKETCHES_V1, PuffinReader, PuffinWriter
+from puffin.format import PARTITION_SKETCHES_V1, PuffinReader
 from puffin.lookup import PartitionMatch, Question, lookup
 from puffin.statistics import stored_blobs
 
@@ -140,23 +140,6 @@ def test_several_columns_cost_one_manifest_read_and_two_part_reads(table, by_par
     assert [c.ndv for c in asked(looked_up, "a", "c", partitions=["b=1"]).columns] == [10, 10]
     assert [Path(uri).name for uri in looked_up.files.opened] == ["10.stats", "version-hint.text"]
     assert len(looked_up.files.reads) == 3  # the manifest, and of the part its footer and the blobs
-
-
-def test_partition_sketches_in_an_earlier_versions_file_answer_too(table, by_partition):
-    """That version kept them in the statistics file itself, without a note."""
-    entry = by_partition(10, {1: VALUES})
-    theta = PuffinReader(Path(entry["statistics-path"]).read_bytes()).read_all_raw()
-    private = PuffinReader(Path(entry["part"]).read_bytes()).read_all_raw()
-    with Path(entry["statistics-path"]).open("wb") as file:
-        writer = PuffinWriter(file)
-        for blob in (*theta, *private):
-            writer.copy(blob)
-        written = writer.finish()
-    sizes = {"file-size-in-bytes": written.file_size, "file-footer-size-in-bytes": written.footer_size}
-    (blob,) = entry["blob-metadata"]
-    kept = {k: v for k, v in blob["properties"].items() if k not in ("puffin-sidecar.home", "puffin-sidecar.reading")}
-    looked_up = table({**entry, **sizes, "blob-metadata": [{**blob, "properties": kept}]})
-    assert asked(looked_up, partitions=["b=1"]).columns[0].ndv == 10
 
 
 @pytest.mark.parametrize("damage", ["missing", "footer", "payload", "unlisted"])

@@ -249,7 +249,7 @@ def analyzed(table_document: Callable[..., dict[str, Any]]) -> Callable[..., Pat
         sketch = ThetaSketch.from_arrow(pa.array(values, pa.int64()), "long")
         summary = json.dumps([row_count, 0, None, 8 * row_count, min(values), max(values)])
         told = {"ndv": str(sketch.ndv), "puffin-sidecar.type": "long", "puffin-sidecar.summary": summary}
-        told["puffin-sidecar.bounds"] = f"{sketch.ndv},{sketch.ndv}"
+        told |= {"puffin-sidecar.bounds": f"{sketch.ndv},{sketch.ndv}", "puffin-sidecar.reading": "1"}
         blob = Blob(
             type=THETA_V1,
             fields=(1,),

@@ -12,7 +12,6 @@ import dataclasses
 import datetime
 import decimal
 import hashlib
-import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,19 +20,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from puffin.format import (
-    CREATED_BY,
-    PARTITION_SKETCHES_V1,
-    ROW_COUNTS_V1,
-    THETA_V1,
-    Blob,
-    PuffinReader,
-    PuffinWriter,
-    RawBlob,
-)
+from puffin.format import CREATED_BY, THETA_V1, Blob, PuffinReader, PuffinWriter, RawBlob
 from puffin.load import load_table
 from puffin.sketches.theta_sketch import ThetaSketch
-from puffin.statistics.stored_blobs import StoredBlobs
+from puffin.statistics.damage import PRESTOS
 from puffin.storage import LocalStore
 from puffin.tables.base import BlobEntry, StatisticsEntry
 from puffin.tables.state import TableState
@@ -43,8 +33,6 @@ from tests.statistics.made_rows import numbers
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 TRINO, PRESTO = "Trino version 476", "presto-0.287-b8952fa"
-EARLIER = "puffin-sidecar 0.1.0"
-_NOT_NOTED_THEN = ("puffin-sidecar.reading", "puffin-sidecar.writer", "puffin-sidecar.home")
 
 
 class SharedTable:
@@ -153,29 +141,12 @@ class SharedTable:
         with LocalStore().open_source(entry.statistics_path) as source:
             return PuffinReader(source).read_all_raw()
 
-    def as_the_version_before_wrote_it(self, *, writer: str = EARLIER, summaries: bool = True) -> None:
-        """
-        Rewrite our entries as the previous version did: private blobs in the statistics file, no marks, and no private
-        home.
-        """
-        opened = self.table.open()
-        for snapshot_id, entry in opened.state.statistics.items():
-            fields = [blob.fields[0] for blob in entry.blobs]
-            private = StoredBlobs(opened, fields)
-            blobs: list[Blob | RawBlob] = []
-            for raw in self.stored(snapshot_id):
-                left_out = _NOT_NOTED_THEN if summaries else (*_NOT_NOTED_THEN, "puffin-sidecar.summary")
-                kept = {key: value for key, value in raw.metadata.properties.items() if key not in left_out}
-                metadata = dataclasses.replace(raw.metadata, properties=kept)
-                blobs.append(dataclasses.replace(raw, metadata=metadata))
-            for type_ in (ROW_COUNTS_V1, PARTITION_SKETCHES_V1):
-                for blob in entry.blobs:
-                    payload = private.find(entry, blob, type_)
-                    if isinstance(payload, bytes):
-                        described = {"fields": blob.fields, "snapshot_id": blob.snapshot_id, "sequence_number": 1}
-                        blobs.append(Blob(type=type_, payload=payload, compression_codec="zstd", **described))
-            self.replace(writer, blobs, snapshot_id)
-        shutil.rmtree(self.private)
+    def list_sizes_of_presto(self, *snapshot_ids: int) -> None:
+        """Put a blob of a type that only Presto knows into the files and entries of these snapshots."""
+        for snapshot_id in snapshot_ids:
+            described = {"fields": (1,), "snapshot_id": snapshot_id, "sequence_number": 1}
+            size = Blob(type=PRESTOS[0], payload=b"8", **described)
+            self.replace(PRESTO, [*self.stored(snapshot_id), size], snapshot_id)
 
 
 class OwnDeltaTable(SharedTable):

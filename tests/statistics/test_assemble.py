@@ -157,18 +157,6 @@ def test_only_theta_sketches_of_one_field_are_kept():
     assert kept(*retained(a, *others)) == [a]
 
 
-@pytest.mark.parametrize("type_", [ROW_COUNTS_V1, PARTITION_SKETCHES_V1])
-def test_private_blobs_of_an_earlier_version_follow_their_sketch(type_):
-    """Beside a sketch of other rows they would be taken for that sketch's."""
-    a, beside_a, older = ours(1), raw(1, type_=type_), raw(1, type_=type_, snapshot_id=9)
-    (candidate,) = retained(a, beside_a, older)
-    assert candidate.beside == (beside_a,)
-    (unmarked,) = retained(raw(1, properties={"puffin-sidecar.type": "long"}))
-    assert unmarked.beside == (OmittedBlob(BlobKey(ROW_COUNTS_V1, 1, 10)),)
-    (foreign,) = retained(raw(1), beside_a)
-    assert foreign.beside == ()
-
-
 def test_unlisted_sketch_is_dropped():
     """It is not among the table's statistics; an entry lists every sketch of its file."""
     a, unlisted = ours(1), ours(2)
@@ -189,13 +177,22 @@ def test_kept_blob_keeps_the_properties_of_its_entry():
     ("properties", "created_by", "marks"),
     [
         (NOTED, "Trino version 476", {}),
-        ({"puffin-sidecar.type": "long"}, "puffin-sidecar 0.1.0", {"puffin-sidecar.reading": "0"}),
+        ({"puffin-sidecar.type": "long"}, "puffin-sidecar 0.1.0", {"puffin-sidecar.writer": ""}),
+        ({"puffin-sidecar.type": "long"}, "Trino version 476", {"puffin-sidecar.writer": ""}),
         ({}, "Trino version 476", {"puffin-sidecar.writer": "Trino version 476"}),
         ({}, "puffin-sidecar 0.1.0", {"puffin-sidecar.writer": ""}),
         ({}, None, {"puffin-sidecar.writer": ""}),
         ({"puffin-sidecar.writer": "presto-0.287"}, "Trino version 476", {}),
     ],
-    ids=["ours", "of an earlier version", "Trino's", "carried without a mark", "nobody's", "carried with a mark"],
+    ids=[
+        "ours",
+        "of our type",
+        "of our type in Trino's file",
+        "Trino's",
+        "carried without a mark",
+        "nobody's",
+        "carried with a mark",
+    ],
 )
 def test_carried_sketch_keeps_the_name_of_its_maker(properties, created_by, marks):
     stored = raw(1, properties=properties)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import shutil
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -97,9 +99,14 @@ def test_files_with_field_ids_ignore_the_mapping(shared):
         assert table.check().current
 
 
-def test_earlier_statistics_do_not_record_which_mapping_they_depend_on(table):
+def test_other_engines_do_not_record_which_mapping_their_sketches_depend_on(table):
     table.analyze()
-    table.as_the_version_before_wrote_it()
+    theirs = [
+        dataclasses.replace(raw, metadata=dataclasses.replace(raw.metadata, properties={"ndv": "9"}))
+        for raw in table.stored()
+    ]
+    shutil.rmtree(table.private)
+    table.replace("Trino version 476", theirs)
     report = table.check()
     assert set(bases(report).values()) == {"full"}
     assert table.check().current

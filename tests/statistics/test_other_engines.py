@@ -1,4 +1,4 @@
-"""Statistics that other engines or our previous version left at a table are read, judged, restored and repaired."""
+"""Statistics that other engines left at a table are read, judged, restored and repaired."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyiceberg.io.pyarrow import _dataframe_to_data_files
 
 import puffin
 from puffin.errors import UnsupportedTypeError
-from puffin.format import ROW_COUNTS_V1, THETA_V1
+from puffin.format import THETA_V1
 from puffin.sketches.theta_sketch import ThetaSketch, merge
 from puffin.statistics.blob_properties import SketchProperties
 from puffin.statistics.kinds import THETA, to_properties
@@ -105,34 +105,31 @@ def test_sketch_that_trino_extended_past_unseen_changes_is_ignored(table):
     assert (bases(report)["k"], report.rows_read) == ((160, "added-files"), 60)
 
 
-# --- what the version before left behind ----------------------------------------------------------------------------
+# --- entries that pyiceberg cannot load are repaired -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("copied_by_trino", [False, True])
-def test_one_run_repairs_every_entry_of_a_table_that_pyiceberg_cannot_load(table, copied_by_trino, private_payloads):
+def test_run_that_reads_nothing_repairs_the_entries_that_pyiceberg_cannot_load(table):
     table.append(numbers(*range(100, 120)))
     table.analyze()
-    table.as_the_version_before_wrote_it(writer=TRINO if copied_by_trino else "puffin-sidecar 0.1.0")
-    with pytest.raises(ValidationError, match="puffin-sidecar-row-counts-v1"):
+    table.list_sizes_of_presto(table.entry_of_parent.snapshot_id)
+    with pytest.raises(ValidationError, match="presto-sum-data-size-bytes-v1"):
         table.load()
     assert is_stale(table.table, Options())
     report = table.check()
-    assert (report.committed, report.entries_repaired, report.rows_read) == (True, 2, 0)
+    assert (report.committed, report.entries_repaired, report.rows_read) == (True, 1, 0)
     assert len(table.state.statistics) == 2
-    for entry in table.state.statistics.values():
-        assert private_payloads(table.table, entry, ROW_COUNTS_V1).keys() == {1, 2}
     assert table.check().current
     table.delete("k < 50")
     assert bases(table.check()) == {"k": (70, "changed-files"), "n": (3, "changed-files")}
 
 
 def test_computing_run_repairs_other_entries_in_the_same_commit(table):
-    table.as_the_version_before_wrote_it()
-    before = table.state.document["last-updated-ms"], len(table.state.document["metadata-log"])
+    table.append(numbers(1000))
+    table.list_sizes_of_presto(*table.state.statistics)
     versions = len(table.state.document["metadata-log"])
     report = table.analyze(mode="full")
     assert report.entries_repaired == 1
-    assert len(table.state.document["metadata-log"]) == versions + 1, before
+    assert len(table.state.document["metadata-log"]) == versions + 1
     table.check()
 
 
@@ -140,7 +137,7 @@ def test_entry_whose_file_is_gone_is_repaired_in_metadata_only(table):
     table.append(numbers(1000))
     table.analyze()
     old = next(s for s in table.state.statistics if s != table.state.current_snapshot_id)
-    table.as_the_version_before_wrote_it()
+    table.list_sizes_of_presto(*table.state.statistics)
     (table.private.parent / "metadata" / table.state.statistics[old].statistics_path.rpartition("/")[2]).unlink()
     assert table.analyze().entries_repaired == 2
     assert {blob.type for blob in table.state.statistics[old].blobs} == {THETA_V1}
@@ -148,23 +145,11 @@ def test_entry_whose_file_is_gone_is_repaired_in_metadata_only(table):
     assert table.analyze().current
 
 
-def test_delta_table_of_the_previous_version_is_repaired_and_built_on(delta, private_payloads):
-    table = delta(numbers(*range(100)))
-    table.analyze()
-    table.as_the_version_before_wrote_it()
-    assert is_stale(table.table, Options())
-    report = table.check()
-    assert (report.committed, report.entries_repaired, report.rows_read) == (True, 1, 0)
-    assert private_payloads(table.table, report.entry, ROW_COUNTS_V1).keys() == {1, 2}
-    table.delete("k < 50")
-    assert bases(table.check()) == {"k": (50, "changed-files"), "n": (3, "changed-files")}
-
-
 def test_dry_run_and_run_without_commit_repair_nothing(table):
-    table.as_the_version_before_wrote_it()
+    table.list_sizes_of_presto(*table.state.statistics)
     for options in ({"dry_run": True}, {"commit": False}):
         assert table.analyze(**options).entries_repaired == 0
-    assert any(blob.type == ROW_COUNTS_V1 for blob in table.entry.blobs)
+    assert any(blob.type != THETA_V1 for blob in table.entry.blobs)
 
 
 # --- whose hashes are these? ----------------------------------------------------------------------------------------
@@ -193,8 +178,9 @@ def test_presto_sketches_are_neither_built_on_nor_joined(shared, presto_rows, pr
     assert twin.estimate_join(table.name, "i", table.name, "i").join_rows == 2000
 
 
-def test_presto_sketches_that_an_earlier_version_built_on_are_detected(shared, presto_rows, presto_analyzes):
-    """They are in a file of ours, with our properties, and count every value twice."""
+@pytest.mark.parametrize("writer", ["puffin-sidecar 0.1.0", TRINO])
+def test_sketch_that_claims_to_be_ours_without_a_note_is_not_trusted(shared, presto_rows, presto_analyzes, writer):
+    """These have our properties, but are built on Presto's and count every value twice."""
     table = shared("merged", presto_rows(range(1000)))
     presto_analyzes(table)
     theirs = {raw.metadata.fields: raw.stored for raw in table.stored() if raw.metadata.type == THETA_V1}
@@ -208,10 +194,10 @@ def test_presto_sketches_that_an_earlier_version_built_on_are_detected(shared, p
             described = {"snapshot_id": raw.metadata.snapshot_id, "sequence_number": 1, "properties": properties}
             payload = merge(pair).to_bytes()
             merged.append(puffin.Blob(type=THETA_V1, fields=raw.metadata.fields, payload=payload, **described))
-    table.replace("puffin-sidecar 0.1.0", merged)
+    table.replace(writer, merged)
     assert said(table)["i"] == (2000, False, None)
     lookup = puffin.Lookup(catalog="beside", catalog_properties=table.properties)
-    with pytest.raises(UnsupportedTypeError, match="earlier version"):
+    with pytest.raises(UnsupportedTypeError, match="does not say who wrote it"):
         lookup.estimate_join(table.name, "i", table.name, "i")
     report = table.check()
     assert {c.basis for c in report.columns} == {"full"}

@@ -39,12 +39,12 @@ def test_table_without_a_snapshot_is_stale_and_without_columns_is_not(table_with
     assert not is_stale(table_with("empty", **no_columns), Options())
 
 
-def test_statistics_of_an_earlier_version_are_stale_until_repaired(table_with):
-    noted = table_with("noted", (1, 11), (2, 11))
-    before = table_with("before", (1, 11), (2, 11))
-    path = Path(before.name) / "metadata" / "v1.metadata.json"
+def test_sketches_that_claim_to_be_ours_without_a_note_are_stale(table_with):
+    ours = table_with("ours", (1, 11), (2, 11))
+    claimed = table_with("claimed", (1, 11), (2, 11))
+    path = Path(claimed.name) / "metadata" / "v1.metadata.json"
     path.write_text(path.read_text().replace("puffin-sidecar.reading", "unheard-of"))
-    assert [is_stale(table, Options()) for table in (noted, before)] == [False, True]
+    assert [is_stale(table, Options()) for table in (ours, claimed)] == [False, True]
 
 
 def test_lost_private_state_makes_statistics_stale_unless_it_needs_a_full_read(table_with):

@@ -117,7 +117,8 @@ def entry(snapshot, of, properties):
     }  # fmt: skip
 
 
-OURS = {"ndv": "3", "puffin-sidecar.type": "long", "puffin-sidecar.partitions": "3"}
+PLAIN = {"ndv": "3", "puffin-sidecar.type": "long", "puffin-sidecar.reading": "1"}
+OURS = {**PLAIN, "puffin-sidecar.partitions": "3"}
 
 
 @pytest.fixture
@@ -208,7 +209,7 @@ def test_unusable_partition_sketches_are_recomputed_and_the_log_says_why(planned
 
 
 def test_no_file_is_opened_without_the_mark_of_partition_sketches(planned):
-    plan, _ = planned({20: AssertionError("opened")}, properties={"ndv": "3", "puffin-sidecar.type": "long"})
+    plan, _ = planned({20: AssertionError("opened")}, properties=PLAIN)
     assert plan.base is None
 
 
@@ -307,7 +308,7 @@ def test_dropped_partition_sketches_are_reported_once(files_of):
     """The nearest sketch has none beside it."""
     stored = {10: sketches(1)}
     files = files_of(stored)
-    plain = files_of({20: None}, properties={"ndv": "3", "puffin-sidecar.type": "long"}).state.statistics
+    plain = files_of({20: None}, properties=PLAIN).state.statistics
     files.state = dataclasses.replace(files.state, statistics={**files.state.statistics, **plain})
     carried, reason = carried_on(files, Stored(stored))
     assert (carried, reason) == ({}, None)
@@ -362,7 +363,7 @@ def test_note_version_has_the_partition_sketches_of_the_version_before(delta_tab
 
 @pytest.mark.parametrize(
     ("of", "properties", "kept"),
-    [(30, OURS, 3), (20, OURS, None), (30, {"ndv": "3", "puffin-sidecar.type": "long"}, None)],
+    [(30, OURS, 3), (20, OURS, None), (30, PLAIN, None)],
 )
 def test_partition_sketches_exist_only_if_every_column_has_them_for_the_snapshot(table_document, of, properties, kept):
     document = table_document("t", snapshots=(10, 20, 30), statistics=[entry(30, of, properties)])
