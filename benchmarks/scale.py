@@ -166,7 +166,6 @@ def _written(found: Partial) -> int:
     """The bytes of the statistics file and of the private part of these columns, as a full run makes them."""
     from puffin.statistics.assemble import ColumnStatistics, companion_blobs, sketch_blobs
     from puffin.statistics.basis import ColumnPlan
-    from puffin.statistics.private_state.blobs import LaterBlob
     from puffin.statistics.private_state.writing import write_blobs
     from puffin.storage import LocalStore
     from puffin.tables.base import Snapshot
@@ -180,7 +179,7 @@ def _written(found: Partial) -> int:
     computed = compute(Plans(plans), cast("Runner", runner), tuple, Options().kinds).columns
     columns = [ColumnStatistics(each.plan.column, each.values) for each in computed]
     snapshot = Snapshot(1, None, 1, 0, "append", None)
-    private = (blob.make() for blob in companion_blobs(columns, snapshot) if isinstance(blob, LaterBlob))
+    private = (blob.make() for blob in companion_blobs(columns, snapshot).new)
     size = 0
     for name, blobs in (("sketches", sketch_blobs(columns, snapshot, None)), ("private", private)):
         with _file(name) as path:

@@ -13,7 +13,6 @@ from benchmarks.run import Run, say
 from benchmarks.session import spark_session
 from puffin.format import ROW_COUNTS_V1, THETA_V1, PuffinReader
 from puffin.load import load_table
-from puffin.statistics.private_state.blobs import KeptBlob
 from puffin.statistics.private_state.reading import read_private_state
 from puffin.tables.snapshot import Table
 from stats_jobs import Options, Report, SparkStarter, analyze
@@ -46,7 +45,7 @@ def state_row(name: str, title: str, table: Table, report: Report) -> Row:
     private = read_private_state(opened, report.entry)
     if private is None:
         raise SystemExit(f"{table.name}: expected private state, found none")
-    parts = {blob.part_uri for blob in private.values() if isinstance(blob, KeptBlob)}
+    parts = {blob.part_uri for blob in private.kept.values()}
     sizes: dict[tuple[str, tuple[int, ...]], int] = {}
     for path in (report.entry.statistics_path, *parts):
         with opened.store_for(path).open_source(path) as source:

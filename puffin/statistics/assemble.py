@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -19,7 +20,7 @@ from puffin.statistics.blob_properties import ABRIDGED, HASHED_HERE, Provenance,
 from puffin.statistics.deltas import payload_of
 from puffin.statistics.kinds import THETA, private_kinds, to_properties
 from puffin.statistics.kinds.kind import Kind, Values
-from puffin.statistics.private_state.blobs import Contents, DeltaBlob, KeptBlob, LaterBlob, OmittedBlob, PrivateBlob
+from puffin.statistics.private_state.blobs import NOTHING_PRIVATE, Contents, KeptBlob, LaterBlob, PrivateState
 from puffin.statistics.private_state.manifest import BlobKey
 from puffin.statistics.private_state.places import HOME
 from puffin.statistics.retained import RetainedBlob
@@ -74,29 +75,24 @@ def sketch_blobs(statistics: Iterable[ColumnStatistics], snapshot: Snapshot, cod
     return [_blob(each, THETA, snapshot, codec, properties) for each, properties in said]
 
 
-def companion_blobs(statistics: Iterable[ColumnStatistics], snapshot: Snapshot) -> list[PrivateBlob]:
+def companion_blobs(statistics: Iterable[ColumnStatistics], snapshot: Snapshot) -> PrivateState:
     """The private blobs of the columns; new ones are compressed, since only we read them."""
-    private: list[PrivateBlob] = []
-    for each in statistics:
-        for kind in private_kinds():
-            if kind in each.deltas:
-                kept, payload = each.kept[kind].beside(snapshot.snapshot_id), payload_of(kind, each.deltas)
-                came = None if payload is None else _blob(each, kind, snapshot, ZSTD, payload=payload)
-                private.append(kept if came is None else DeltaBlob(kept, came))
-            elif kind in each.values and kind in each.kept:
-                private.append(each.kept[kind].beside(snapshot.snapshot_id))
-            elif kind in each.values:
-                key = BlobKey(kind.name, each.column.field_id, snapshot.snapshot_id)
-                private.append(LaterBlob(key, functools.partial(_blob, each, kind, snapshot, ZSTD)))
-            elif kind.is_default and kind not in each.lost:
-                private.append(OmittedBlob(BlobKey(kind.name, each.column.field_id, snapshot.snapshot_id)))
-    return private
+    kept, omitted, new = dict[BlobKey, KeptBlob](), set[BlobKey](), list[LaterBlob]()
+    for each, kind in itertools.product(statistics, private_kinds()):
+        key = BlobKey(kind.name, each.column.field_id, snapshot.snapshot_id)
+        if kind in each.deltas or (kind in each.values and kind in each.kept):
+            kept[key] = dataclasses.replace(each.kept[kind], key=key, delta=_delta(each, kind, snapshot))
+        elif kind in each.values:
+            new.append(LaterBlob(key, functools.partial(_blob, each, kind, snapshot, ZSTD)))
+        elif kind.is_default and kind not in each.lost:
+            omitted.add(key)
+    return PrivateState(kept, frozenset(omitted), tuple(new))
 
 
 def assemble(
     computed: Sequence[Blob],
     retained: Sequence[RetainedBlob],
-    private: Sequence[PrivateBlob] = (),
+    private: PrivateState = NOTHING_PRIVATE,
     home: str | None = None,
 ) -> Contents:
     """
@@ -115,8 +111,18 @@ def assemble(
         theta[0] = _saying(*theta[0], {HOME: home})
     if len(theta) > MOST_WHOLE:
         theta = [_abridged(*each) for each in theta]
-    beside = [blob for kept in retained for blob in kept.beside]
-    return Contents(tuple(blob for blob, _ in theta), tuple(entry for _, entry in theta), (*private, *beside), home)
+    states = [private, *(kept.beside for kept in retained)]
+    whole = PrivateState(
+        {key: kept for state in states for key, kept in state.kept.items()},
+        frozenset().union(*(state.omitted for state in states)),
+        private.new,
+    )
+    return Contents(tuple(blob for blob, _ in theta), tuple(entry for _, entry in theta), whole, home)
+
+
+def _delta(statistics: ColumnStatistics, kind: Kind[Any], snapshot: Snapshot) -> Blob | None:
+    payload = payload_of(kind, statistics.deltas)
+    return None if payload is None else _blob(statistics, kind, snapshot, ZSTD, payload=payload)
 
 
 def _blob(

@@ -57,7 +57,7 @@ def can_have_delta(kept: Mapping[Kind[Any], KeptBlob], snapshot_id: int) -> bool
 
 def payload_of(kind: Kind[Any], deltas: Values) -> bytes | None:
     """The payload of a delta, None without one; for row counts empty if the distribution's delta has the same rows."""
-    if deltas[kind] is None:
+    if deltas.get(kind) is None:
         return None
     if kind == ROW_COUNTS and _counts_of(deltas[DISTRIBUTION]) == deltas[ROW_COUNTS]:
         return b""

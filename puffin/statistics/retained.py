@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from puffin.errors import PuffinError
 from puffin.format import CREATED_BY, THETA_V1, BlobMetadata, PuffinReader, RawBlob
 from puffin.statistics.blob_properties import SketchProperties
-from puffin.statistics.private_state.blobs import PrivateBlob
+from puffin.statistics.private_state.blobs import NOTHING_PRIVATE, PrivateState
+from puffin.statistics.private_state.manifest import BlobKey
 from puffin.statistics.private_state.reading import read_private_state
 from puffin.tables.base import BlobEntry, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
@@ -23,7 +24,7 @@ class RetainedBlob:
 
     raw: RawBlob
     entry: BlobEntry
-    beside: tuple[PrivateBlob, ...] = ()
+    beside: PrivateState = NOTHING_PRIVATE
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,11 +77,11 @@ def stored_sketches(opened: TableSnapshot, entry: StatisticsEntry) -> list[Retai
     state = read_private_state(opened, entry)
     if state is None:
         return retained
-    beside: dict[tuple[int, int], list[PrivateBlob]] = {}
-    for key, blob in state.items():
-        beside.setdefault((key.field_id, key.snapshot_id), []).append(blob)
+    beside: dict[tuple[int, int], list[BlobKey]] = {}
+    for key in (*state.kept, *state.omitted):
+        beside.setdefault((key.field_id, key.snapshot_id), []).append(key)
     return [
-        dataclasses.replace(each, beside=tuple(beside.get((each.entry.fields[0], each.entry.snapshot_id), ())))
+        dataclasses.replace(each, beside=state.only(beside.get((each.entry.fields[0], each.entry.snapshot_id), ())))
         for each in retained
     ]
 

@@ -18,7 +18,7 @@ from puffin.statistics.blob_properties import SketchProperties
 from puffin.statistics.deltas import WITH_DELTAS, added_up, takes_delta
 from puffin.statistics.kinds import private_kinds
 from puffin.statistics.kinds.kind import Home, Kind, T
-from puffin.statistics.private_state.blobs import KeptBlob, OmittedBlob
+from puffin.statistics.private_state.blobs import NOTHING_PRIVATE, KeptBlob, PrivateState
 from puffin.statistics.private_state.manifest import BlobKey, StoredKey
 from puffin.statistics.private_state.places import part_uri
 from puffin.statistics.private_state.reading import read_private_state
@@ -27,7 +27,6 @@ from puffin.tables.base import BlobEntry, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
 
 _Payload: TypeAlias = bytes | Shelved | PuffinError
-_State: TypeAlias = Mapping[BlobKey, KeptBlob | OmittedBlob]
 
 _READ_AT_ONCE = 256  # private blobs that are put aside, of some 100 kB each
 SMALL_FILE = 1024 * 1024  # bytes; an object store sends these faster than it answers a second request
@@ -46,7 +45,7 @@ class StoredBlobs:
         self._shelf = shelf
         self._fields = {(field_id,) for field_id in field_ids}
         self._files: dict[tuple[str, str], _Content | PuffinError] = {}
-        self._states: dict[str, _State | None] = {}
+        self._states: dict[str, PrivateState | None] = {}
         self._lost_files: dict[str, bool] = {}
         self._parts: dict[str, bool] = {}
         self._grow: dict[tuple[str, int], bool] = {}
@@ -89,18 +88,17 @@ class StoredBlobs:
         key = _key_of(blob, type_)
         if type_ == THETA_V1:
             return self._read_once(_File.of(entry), type_).payload(key)
-        state = self._state(entry) or {}
-        kept = state.get(key)
-        if not isinstance(kept, KeptBlob):
+        stored = self._kept(entry)
+        kept = stored.get(key)
+        if kept is None:
             return None
         if kept.stored.deltas:
-            return self._add_up(state, kept, SketchProperties(blob.properties).lg_k)
+            return self._add_up(stored, kept, SketchProperties(blob.properties).lg_k)
         return self._find_in_part(kept, kept.stored, type_)
 
     def kept(self, known: KnownSketch, kind: Kind[Any]) -> KeptBlob | None:
         """Where the part is from which `read` reads; None if the value is in no part and has to be written anew."""
-        found = (self._state(known.entry) or {}).get(_key_of(known.blob, kind.name))
-        return found if isinstance(found, KeptBlob) else None
+        return self._kept(known.entry).get(_key_of(known.blob, kind.name))
 
     def created_by(self, entry: StatisticsEntry) -> str | None:
         """The writer of an entry's statistics file, from its footer; raises as `find`."""
@@ -120,14 +118,13 @@ class StoredBlobs:
         What is lost beside others does not count: a run that does not ask for their columns does not bring it back.
         May raise StorageError.
         """
-        state = self._state(known.entry)
-        if state is None:
+        if self._state(known.entry) is None:
             return True
-        found = (state.get(_key_of(known.blob, kind.name)) for kind in private_kinds())
+        found = (self.kept(known, kind) for kind in private_kinds())
         parts = {
             part_uri(blob.directory, layer.part.id): layer.part.file_size
             for blob in found
-            if isinstance(blob, KeptBlob)
+            if blob is not None
             for layer in blob.stored.layers
         }
         return not all(itertools.starmap(self._has_part, parts.items()))
@@ -144,14 +141,13 @@ class StoredBlobs:
         state = self._state(known.entry)
         if state is None:
             return True
-        return not all(_key_of(known.blob, type_) in state for type_ in self._kept_types(known.entry))
+        return not all(state.has(_key_of(known.blob, type_)) for type_ in self._kept_types(known.entry, state))
 
     def takes_delta(self, known: KnownSketch, rows: int) -> bool:
         """Whether deltas of so many rows pay beside the sketches of an entry, see `puffin.statistics.deltas`."""
         key = known.entry.statistics_path, rows
         if key not in self._grow:
-            kept = [blob for blob in (self._state(known.entry) or {}).values() if isinstance(blob, KeptBlob)]
-            self._grow[key] = takes_delta(kept, rows)
+            self._grow[key] = takes_delta(self._kept(known.entry).values(), rows)
         return self._grow[key]
 
     def _has_part(self, uri: str, size: int) -> bool:
@@ -163,26 +159,29 @@ class StoredBlobs:
         found = self._opened.store_for(uri).find(uri)
         return found is not None and found.size == size
 
-    def _kept_types(self, entry: StatisticsEntry) -> Collection[str]:
+    def _kept_types(self, entry: StatisticsEntry, state: PrivateState) -> Collection[str]:
         """The types of private blobs that a run keeps by default, of those that the manifest's writer knew."""
         path = entry.statistics_path
         if path not in self._types:
-            known = {key.type for key in self._state(entry) or ()} | {ROW_COUNTS_V1}
+            known = {key.type for key in (*state.kept, *state.omitted)} | {ROW_COUNTS_V1}
             self._types[path] = [k.name for k in private_kinds() if k.is_default and k.name in known]
         return self._types[path]
 
-    def _state(self, entry: StatisticsEntry) -> _State | None:
+    def _kept(self, entry: StatisticsEntry) -> Mapping[BlobKey, KeptBlob]:
+        return (self._state(entry) or NOTHING_PRIVATE).kept
+
+    def _state(self, entry: StatisticsEntry) -> PrivateState | None:
         path = entry.statistics_path
         if path not in self._states:
             self._states[path] = read_private_state(self._opened, entry)
         return self._states[path]
 
-    def _add_up(self, state: _State, kept: KeptBlob, lg_k: int) -> bytes | PuffinError:
+    def _add_up(self, stored: Mapping[BlobKey, KeptBlob], kept: KeptBlob, lg_k: int) -> bytes | PuffinError:
         """The payload of a blob with all of its deltas."""
         layers: dict[str, list[bytes]] = {}
         for type_ in (kind.name for kind in WITH_DELTAS):
-            each = state.get(kept.key._replace(type=type_))
-            for layer in each.stored.layers if isinstance(each, KeptBlob) else ():
+            each = stored.get(kept.key._replace(type=type_))
+            for layer in () if each is None else each.stored.layers:
                 payload = self._find_in_part(kept, layer, type_)
                 if isinstance(payload, PuffinError):
                     return payload

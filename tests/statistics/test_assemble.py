@@ -16,7 +16,7 @@ from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.assemble import ColumnStatistics, assemble, choose_retained, companion_blobs, sketch_blobs
 from puffin.statistics.blob_properties import SketchProperties
 from puffin.statistics.kinds import PARTITION_SKETCHES, ROW_COUNTS, SUMMARY, THETA
-from puffin.statistics.private_state.blobs import KeptBlob, OmittedBlob
+from puffin.statistics.private_state.blobs import KeptBlob
 from puffin.statistics.private_state.manifest import BlobKey, Part, StoredKey
 from puffin.statistics.retained import RetainedBlob, with_entries
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
@@ -110,20 +110,21 @@ def test_sketch_mentions_partition_sketches_which_stay_private():
     contents = assemble(blobs, [], companion_blobs(columns, SNAPSHOT))
     assert [b.fields for b in contents.entries] == [(1,), (2,)]
     assert [b.fields for b in contents.blobs] == [(1,), (2,)]
-    omitted, private = (b for b in contents.private if not isinstance(b, OmittedBlob)), contents.private[-1]
+    (private,) = contents.private.new
     made = private.make()
     assert (made.type, made.fields, made.compression_codec) == (PARTITION_SKETCHES_V1, (2,), "zstd")
-    assert list(omitted) == [private]
+    assert not contents.private.kept
 
 
 def test_new_sketch_refers_to_private_blobs_that_are_already_stored():
     counts = RowCountsBuilder(10).compact()
     stored = KeptBlob(BlobKey(ROW_COUNTS_V1, 1, 7), StoredKey(Part("p", 10, 5), 5), "s3://b/t/_puffin_sidecar")
     one = statistics(1, beside={ROW_COUNTS: counts}, kept={ROW_COUNTS: stored})
-    private, *_ = companion_blobs([one], SNAPSHOT)
+    (private,) = companion_blobs([one], SNAPSHOT).kept.values()
     assert private == dataclasses.replace(stored, key=BlobKey(ROW_COUNTS_V1, 1, 10))
-    omitted = companion_blobs([statistics(1, kept={ROW_COUNTS: stored})], SNAPSHOT)
-    assert omitted == [OmittedBlob(BlobKey(type_, 1, 10)) for type_ in (ROW_COUNTS_V1, DISTRIBUTION_V1)]
+    without = companion_blobs([statistics(1, kept={ROW_COUNTS: stored})], SNAPSHOT)
+    assert without.omitted == {BlobKey(type_, 1, 10) for type_ in (ROW_COUNTS_V1, DISTRIBUTION_V1)}
+    assert not without.kept
 
 
 def test_first_sketch_names_a_private_home_other_than_the_default():

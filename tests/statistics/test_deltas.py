@@ -32,7 +32,7 @@ def private_of(table) -> dict[tuple[str, int], bytes]:
 
 def layers_of(table) -> list[int]:
     """Return how many layers each private blob of the current snapshot has."""
-    return [len(kept.stored.layers) for kept in read_private_state(table.table.open(), table.entry).values()]
+    return [len(kept.stored.layers) for kept in read_private_state(table.table.open(), table.entry).kept.values()]
 
 
 def test_rows_beside_their_base_give_the_bytes_of_rows_written_again(shared, monkeypatch):
@@ -149,7 +149,7 @@ def test_dropped_columns_values_do_not_stay_in_parts_with_deltas(always, shared)
     table.append(mixed(random.Random(3), 5).select(["few", "many"]))
     table.analyze()
     assert set(layers_of(table)) == {3}
-    kept = read_private_state(table.table.open(), table.entry).values()
+    kept = read_private_state(table.table.open(), table.entry).kept.values()
     referred = {layer.part.id for blob in kept for layer in blob.stored.layers}
     holders = {path.parent.name for path in table.private.rglob("version-hint.text") if _holds(path, b"text 1")}
     assert holders

@@ -1,9 +1,9 @@
-"""The private blobs of a statistics file: new ones, those that an earlier run stored, and those that nobody wants."""
+"""The private blobs beside sketches: new ones, those that an earlier run stored, and those that nobody wants."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeAlias
 
 from puffin.format import DISTRIBUTION_V1, PARTITION_SKETCHES_V1, Blob, BlobMetadata, RawBlob
@@ -17,34 +17,20 @@ WITH_VALUES = frozenset((DISTRIBUTION_V1, PARTITION_SKETCHES_V1))
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KeptBlob:
-    """A private blob that an earlier run stored in this folder; its key has the snapshot id of its sketch."""
+    """
+    A private blob that an earlier run stored in this folder; its key has the snapshot id of its sketch.
+
+    ``delta`` is to be written as one more delta of it.
+    """
 
     key: BlobKey
     stored: StoredKey
     directory: str
+    delta: Blob | None = None
 
     @property
     def part_uri(self) -> str:
         return places.part_uri(self.directory, self.stored.part.id)
-
-    def beside(self, snapshot_id: int) -> KeptBlob:
-        """The same blob for the sketch of a snapshot with the same rows."""
-        return dataclasses.replace(self, key=self.key._replace(snapshot_id=snapshot_id))
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class OmittedBlob:
-    """Notes that nobody wants a private blob, so that it is not missing; `key` is that of its sketch."""
-
-    key: BlobKey
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class DeltaBlob:
-    """A private blob that an earlier run stored, its key with the snapshot id of its new sketch, and one more delta."""
-
-    kept: KeptBlob
-    delta: Blob
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,7 +42,33 @@ class LaterBlob:
 
 
 NewBlob: TypeAlias = Blob | RawBlob | LaterBlob
-PrivateBlob: TypeAlias = NewBlob | KeptBlob | OmittedBlob | DeltaBlob
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PrivateState:
+    """
+    The private blobs beside some sketches.
+
+    Attributes:
+        kept: Those that are stored.
+        omitted: Those that nobody wants, so that they are not missing.
+        new: Those that are yet to be written.
+    """
+
+    kept: Mapping[BlobKey, KeptBlob] = dataclasses.field(default_factory=dict)
+    omitted: frozenset[BlobKey] = frozenset()
+    new: tuple[LaterBlob, ...] = ()
+
+    def has(self, key: BlobKey) -> bool:
+        """Whether a blob is stored, or noted as omitted."""
+        return key in self.kept or key in self.omitted
+
+    def only(self, keys: Collection[BlobKey]) -> PrivateState:
+        """What is stored or omitted of these."""
+        return PrivateState({key: self.kept[key] for key in keys if key in self.kept}, self.omitted.intersection(keys))
+
+
+NOTHING_PRIVATE = PrivateState()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,7 +77,7 @@ class Contents:
 
     blobs: tuple[Blob | RawBlob, ...]
     entries: tuple[BlobEntry, ...]
-    private: tuple[PrivateBlob, ...]
+    private: PrivateState
     home: str | None
 
 

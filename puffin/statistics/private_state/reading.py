@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 
 from puffin.errors import CorruptError, FileNotFound, UnsupportedError
 from puffin.statistics.private_state import places
-from puffin.statistics.private_state.blobs import KeptBlob, OmittedBlob
-from puffin.statistics.private_state.manifest import BlobKey, decode
+from puffin.statistics.private_state.blobs import KeptBlob, PrivateState
+from puffin.statistics.private_state.manifest import decode
 from puffin.tables.base import StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
 
 _log = logging.getLogger(__name__)
 
 
-def read_private_state(
-    opened: TableSnapshot, entry: StatisticsEntry
-) -> Mapping[BlobKey, KeptBlob | OmittedBlob] | None:
+def read_private_state(opened: TableSnapshot, entry: StatisticsEntry) -> PrivateState | None:
     """What the manifest of an entry's statistics file lists, if it has one; StorageError if the storage failed."""
     directory = places.directory(opened.state, places.home_of(entry))
     uri = places.manifest_uri(directory, entry.statistics_path)
@@ -32,4 +29,4 @@ def read_private_state(
         _log.warning("private state is ignored: %s: %s", uri, objection)
         return None
     kept = {key: KeptBlob(key, stored, directory) for key, stored in found.blobs.items()}
-    return {**{key: OmittedBlob(key) for key in found.omitted}, **kept}
+    return PrivateState(kept, found.omitted - kept.keys())

@@ -31,16 +31,7 @@ from puffin.format import (
     WrittenFile,
 )
 from puffin.statistics.private_state import places
-from puffin.statistics.private_state.blobs import (
-    WITH_VALUES,
-    Contents,
-    DeltaBlob,
-    KeptBlob,
-    LaterBlob,
-    NewBlob,
-    OmittedBlob,
-    blob_key,
-)
+from puffin.statistics.private_state.blobs import WITH_VALUES, Contents, KeptBlob, LaterBlob, NewBlob, blob_key
 from puffin.statistics.private_state.deletion import delete_files
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
 from puffin.storage import Store
@@ -91,11 +82,9 @@ class StatisticsFiles:
 
     def _write_private(self, opened: TableSnapshot, entry: StatisticsEntry, contents: Contents) -> None:
         directory = places.directory(opened.state, contents.home)
-        plain = [blob for blob in contents.private if isinstance(blob, NewBlob)]
-        grown = [blob for blob in contents.private if isinstance(blob, DeltaBlob)]
-        kept = [_Kept.of(blob) for blob in contents.private if isinstance(blob, KeptBlob | DeltaBlob)]
-        omitted = frozenset(blob.key for blob in contents.private if isinstance(blob, OmittedBlob))
-        new: list[NewBlob] = [*plain, *(blob.delta for blob in grown)]
+        private = contents.private
+        kept = [_Kept.of(blob) for blob in private.kept.values()]
+        new: list[NewBlob] = [*private.new, *(each.delta for each in kept if each.delta is not None)]
         stays: dict[BlobKey, StoredKey] = {}
         by_part: dict[str, list[_Layer]] = {}
         for each in kept:
@@ -107,13 +96,13 @@ class StatisticsFiles:
             else:
                 new += _copied(opened, layers)
         written = self._write_parts(opened, directory, new)
-        found = {blob_key(blob): written[blob_key(blob)] for blob in plain}
+        found = {blob.key: written[blob.key] for blob in private.new}
         for each in kept:
             base, *deltas = (stays.get(layer.copy) or written[layer.copy] for layer in each.layers)
             deltas += [written[blob_key(each.delta)]] if each.delta is not None else []
             found[each.key] = dataclasses.replace(base, deltas=tuple(deltas))
         name = entry.statistics_path.rpartition("/")[2]
-        manifest = Manifest(opened.state.uuid, name, entry.file_size_in_bytes, found, omitted)
+        manifest = Manifest(opened.state.uuid, name, entry.file_size_in_bytes, found, private.omitted)
         uri = places.manifest_uri(directory, name)
         self.add(uri, opened)
         with opened.store_for(uri).create(uri) as sink:
@@ -179,10 +168,9 @@ class _Kept(NamedTuple):
     delta: Blob | None = None
 
     @classmethod
-    def of(cls, blob: KeptBlob | DeltaBlob) -> _Kept:
-        kept, delta = (blob.kept, blob.delta) if isinstance(blob, DeltaBlob) else (blob, None)
+    def of(cls, kept: KeptBlob) -> _Kept:
         # The layers of one blob are told apart by the snapshots that they are stored under.
-        is_alone = delta is None and not kept.stored.deltas
+        is_alone = kept.delta is None and not kept.stored.deltas
         layers = [
             _Layer(
                 kept.key._replace(snapshot_id=layer.snapshot_id),
@@ -192,7 +180,7 @@ class _Kept(NamedTuple):
             )
             for layer in kept.stored.layers
         ]
-        return cls(kept.key, layers, delta)
+        return cls(kept.key, layers, kept.delta)
 
 
 def _holds_other_values(opened: TableSnapshot, kept: Sequence[_Layer]) -> bool:
