@@ -11,8 +11,9 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from puffin.errors import CorruptError, PuffinError, UnsupportedError
+from puffin.errors import CorruptError, PuffinError
 from puffin.format import THETA_V1
+from puffin.statistics.private_state.puffin_file import PuffinFile
 from puffin.tables.base import BlobEntry, StatisticsEntry
 
 if TYPE_CHECKING:
@@ -47,18 +48,12 @@ class Footers:
 
     def _failure(self, entry: StatisticsEntry) -> PuffinError | None:
         """Read the footer of an entry's file; return why that failed."""
-        from puffin.format import PuffinReader  # most tables have no such entries
-
-        path, sizes = entry.statistics_path, (entry.file_size_in_bytes, entry.file_footer_size_in_bytes)
         try:
-            with self._opened.store_for(path).open_source(path) as source:
-                blobs = PuffinReader(source, file_size=sizes[0], footer_size=sizes[1]).file_metadata.blobs
+            with PuffinFile.of(entry).open(self._opened) as reader:
+                blobs = reader.file_metadata.blobs
         except PuffinError as exc:
-            # The reader does not know the name of its file.
-            is_of_reader = isinstance(exc, CorruptError | UnsupportedError)
-            failed = CorruptError(f"{path}: {exc}") if is_of_reader else exc
-            _log.warning("columns are known without bounds and counts: %s", failed)
-            return failed
+            _log.warning("columns are known without bounds and counts: %s", exc)
+            return exc
         sketches = (blob for blob in blobs if blob.type == THETA_V1 and len(blob.fields) == 1)
         entry.in_footer.update({(blob.fields[0], blob.snapshot_id): blob.properties for blob in sketches})
         return None

@@ -7,10 +7,11 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 
 from puffin.errors import PuffinError
-from puffin.format import CREATED_BY, THETA_V1, BlobMetadata, PuffinReader, RawBlob
+from puffin.format import CREATED_BY, THETA_V1, BlobMetadata, RawBlob
 from puffin.statistics.blob_properties import SketchProperties
 from puffin.statistics.private_state.blobs import NOTHING_PRIVATE, PrivateState
 from puffin.statistics.private_state.manifest import BlobKey
+from puffin.statistics.private_state.puffin_file import PuffinFile
 from puffin.statistics.private_state.reading import read_private_state
 from puffin.tables.base import BlobEntry, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
@@ -69,9 +70,7 @@ def read_stored(
 
 def stored_sketches(opened: TableSnapshot, entry: StatisticsEntry) -> list[RetainedBlob]:
     """The sketches in the file of an entry, each with its private blobs; PuffinError if the file cannot be read."""
-    path = entry.statistics_path
-    with opened.store_for(path).open_source(path) as source:
-        reader = PuffinReader(source, file_size=entry.file_size_in_bytes, footer_size=entry.file_footer_size_in_bytes)
+    with PuffinFile.of(entry).open(opened) as reader:
         raws: list[RawBlob] = reader.read_all_raw()
         retained = with_entries(entry, raws, reader.file_metadata.properties.get(CREATED_BY))
     state = read_private_state(opened, entry)

@@ -7,7 +7,6 @@ Sketches are in the statistics file that an entry names. Our other blobs are in 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -20,7 +19,7 @@ from puffin.statistics.kinds import private_kinds
 from puffin.statistics.kinds.kind import Home, Kind, T
 from puffin.statistics.private_state.blobs import NOTHING_PRIVATE, KeptBlob, PrivateState
 from puffin.statistics.private_state.manifest import BlobKey, StoredKey
-from puffin.statistics.private_state.places import part_uri
+from puffin.statistics.private_state.puffin_file import PuffinFile
 from puffin.statistics.private_state.reading import read_private_state
 from puffin.storage.shelf import Shelf, Shelved
 from puffin.tables.base import BlobEntry, StatisticsEntry
@@ -87,7 +86,7 @@ class StoredBlobs:
         """
         key = _key_of(blob, type_)
         if type_ == THETA_V1:
-            return self._read_once(_File.of(entry), type_).payload(key)
+            return self._read_once(PuffinFile.of(entry), type_).payload(key)
         stored = self._kept(entry)
         kept = stored.get(key)
         if kept is None:
@@ -102,7 +101,7 @@ class StoredBlobs:
 
     def created_by(self, entry: StatisticsEntry) -> str | None:
         """The writer of an entry's statistics file, from its footer; raises as `find`."""
-        return self._read_once(_File.of(entry), THETA_V1).created_by
+        return self._read_once(PuffinFile.of(entry), THETA_V1).created_by
 
     def has_lost_file(self, entry: StatisticsEntry) -> bool:
         """Whether an entry's statistics file is missing, or has another size; may raise StorageError."""
@@ -121,13 +120,12 @@ class StoredBlobs:
         if self._state(known.entry) is None:
             return True
         found = (self.kept(known, kind) for kind in private_kinds())
-        parts = {
-            part_uri(blob.directory, layer.part.id): layer.part.file_size
+        return not all(
+            self._has_part(PuffinFile.of_part(blob.directory, layer.part))
             for blob in found
             if blob is not None
             for layer in blob.stored.layers
-        }
-        return not all(itertools.starmap(self._has_part, parts.items()))
+        )
 
     def misses(self, known: KnownSketch) -> bool:
         """
@@ -150,10 +148,10 @@ class StoredBlobs:
             self._grow[key] = takes_delta(self._kept(known.entry).values(), rows)
         return self._grow[key]
 
-    def _has_part(self, uri: str, size: int) -> bool:
-        if uri not in self._parts:  # many blobs are in one part
-            self._parts[uri] = self._is_there(uri, size)
-        return self._parts[uri]
+    def _has_part(self, part: PuffinFile) -> bool:
+        if part.path not in self._parts:  # many blobs are in one part
+            self._parts[part.path] = self._is_there(part.path, part.size)
+        return self._parts[part.path]
 
     def _is_there(self, uri: str, size: int) -> bool:
         found = self._opened.store_for(uri).find(uri)
@@ -192,15 +190,15 @@ class StoredBlobs:
             return CorruptError(f"{kept.part_uri}: {exc}")
 
     def _find_in_part(self, kept: KeptBlob, stored: StoredKey, type_: str) -> bytes | PuffinError:
-        uri, part = part_uri(kept.directory, stored.part.id), stored.part
+        part = PuffinFile.of_part(kept.directory, stored.part)
         key = BlobKey(type_, kept.key.field_id, stored.snapshot_id)
         try:
-            found = self._read_once(_File(uri, part.file_size, part.footer_size), type_).payload(key)
+            found = self._read_once(part, type_).payload(key)
         except PuffinError as exc:
             return exc
-        return CorruptError(f"{uri}: expected a blob {tuple(key)}, found none") if found is None else found
+        return CorruptError(f"{part.path}: expected a blob {tuple(key)}, found none") if found is None else found
 
-    def _read_once(self, file: _File, type_: str) -> _Content:
+    def _read_once(self, file: PuffinFile, type_: str) -> _Content:
         key = file.path, type_
         if key not in self._files:
             self._files[key] = self._read(file, type_)
@@ -209,19 +207,12 @@ class StoredBlobs:
             raise found
         return found
 
-    def _read(self, file: _File, type_: str) -> _Content | PuffinError:
-        # A small file is read whole, since a second request takes longer than the bytes that are not needed.
-        is_small = 0 <= file.size <= SMALL_FILE
+    def _read(self, file: PuffinFile, type_: str) -> _Content | PuffinError:
         try:
-            with self._opened.store_for(file.path).open_source(file.path) as source:
-                readable = source.read_at(0, file.size) if is_small else source
-                reader = PuffinReader(readable, file_size=file.size, footer_size=file.footer_size)
+            with file.open(self._opened, small=SMALL_FILE) as reader:
                 metadata = reader.file_metadata
                 wanted = [b for b in metadata.blobs if b.type == type_ and b.fields in self._fields]
                 return _Content(self._kept_here(reader, wanted), metadata.properties.get(CREATED_BY))
-        except (CorruptError, UnsupportedError) as exc:
-            # The reader does not know the name of its file.
-            return CorruptError(f"{file.path}: {exc}")
         except PuffinError as exc:
             return exc
 
@@ -239,16 +230,6 @@ class StoredBlobs:
 
 def _key_of(blob: BlobEntry, type_: str) -> BlobKey:
     return BlobKey(type_, blob.fields[0], blob.snapshot_id)
-
-
-class _File(NamedTuple):
-    path: str
-    size: int
-    footer_size: int
-
-    @classmethod
-    def of(cls, entry: StatisticsEntry) -> _File:
-        return cls(entry.statistics_path, entry.file_size_in_bytes, entry.file_footer_size_in_bytes)
 
 
 class _Content(NamedTuple):

@@ -138,7 +138,7 @@ def test_unreadable_old_file_loses_its_columns_with_a_warning(table, opened, dra
         existing = dataclasses.replace(existing, statistics_path="nosuch://bucket/old.stats")
     entry = draft_of(table, {"a": [1]}).write(opened, [existing])
     assert [b.fields for b in entry.blobs] == [(1,)]
-    assert "statistics of other columns are dropped" in caplog.text
+    assert f"statistics of other columns are dropped: cannot read their file: {existing.statistics_path}" in caplog.text
 
 
 def test_entry_that_lists_more_than_its_file_loses_the_missing_blobs(table, opened, draft_of, old):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import re
 import time
 from pathlib import Path
 
 import pytest
 
 from puffin.clean import clean
+from puffin.errors import CorruptError
 from puffin.format import DISTRIBUTION_V1, ROW_COUNTS_V1
 from puffin.statistics.private_state.upkeep import remove_lost_state
 from stats_jobs import Options
@@ -171,6 +173,16 @@ def test_home_in_the_current_directory_is_found_from_others(shared, tmp_path, mo
     monkeypatch.chdir("/")
     table.delete("k >= 40")
     assert bases(table.analyze())["k"] == (40, "changed-files")
+
+
+def test_broken_part_that_another_home_would_copy_is_named(shared, tmp_path):
+    table = shared("t", numbers(*range(50)))
+    table.analyze()
+    table.append(numbers(50))
+    part = sorted(table.private.glob("parts/*/*"))[-1]
+    part.write_bytes(part.read_bytes()[:-4] + b"PFA2")
+    with pytest.raises(CorruptError, match=re.escape(f"{part}: ")):
+        table.analyze(columns=("k",), mode="full", home=str(tmp_path / "home"))
 
 
 def test_home_set_by_the_table_is_used_and_carried_blobs_are_copied_there(shared, tmp_path):

@@ -11,29 +11,21 @@ nothing refers to, but never a manifest without its parts.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import logging
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from puffin.errors import CorruptError, PuffinError
-from puffin.format import (
-    CREATED_BY,
-    Blob,
-    BlobMetadata,
-    PuffinReader,
-    PuffinWriter,
-    RawBlob,
-    WrittenFile,
-)
+from puffin.format import CREATED_BY, Blob, BlobMetadata, PuffinWriter, RawBlob, WrittenFile
 from puffin.statistics.private_state import places
 from puffin.statistics.private_state.blobs import WITH_VALUES, Contents, KeptBlob, LaterBlob, NewBlob, blob_key
 from puffin.statistics.private_state.deletion import delete_files
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
+from puffin.statistics.private_state.puffin_file import PuffinFile
 from puffin.storage import Store
 from puffin.storage.shelf import Shelf, Shelved
 from puffin.tables.base import StatisticsEntry
@@ -89,7 +81,7 @@ class StatisticsFiles:
         by_part: dict[str, list[_Layer]] = {}
         for each in kept:
             for layer in each.layers:
-                by_part.setdefault(layer.part_uri, []).append(layer)
+                by_part.setdefault(layer.part.path, []).append(layer)
         for layers in by_part.values():
             if layers[0].directory == directory and not _holds_other_values(opened, layers):
                 stays |= {layer.copy: layer.stored for layer in layers}
@@ -156,8 +148,8 @@ class _Layer(NamedTuple):
     directory: str
 
     @property
-    def part_uri(self) -> str:
-        return places.part_uri(self.directory, self.stored.part.id)
+    def part(self) -> PuffinFile:
+        return PuffinFile.of_part(self.directory, self.stored.part)
 
 
 class _Kept(NamedTuple):
@@ -187,11 +179,11 @@ def _holds_other_values(opened: TableSnapshot, kept: Sequence[_Layer]) -> bool:
     """Whether the part of these blobs also holds values in others; a part that is broken is left as it is."""
     wanted = {layer.wanted for layer in kept}
     try:
-        with _part_of(opened, kept[0]) as reader:
+        with kept[0].part.open(opened) as reader:
             stored = {blob_key(blob) for blob in reader.file_metadata.blobs}
             return wanted <= stored and any(key.type in WITH_VALUES for key in stored - wanted)
     except PuffinError as exc:
-        _log.warning("%s: whether it holds values of deleted rows is unknown: %s", kept[0].part_uri, exc)
+        _log.warning("whether a part holds values of deleted rows is unknown: %s", exc)
         return False
 
 
@@ -199,11 +191,11 @@ def _copied(opened: TableSnapshot, kept: Sequence[_Layer]) -> list[NewBlob]:
     """Read blobs of one part, to store them under the keys of their copies; many are put aside until then."""
     copies: list[NewBlob] = []
     shelf = Shelf() if len(kept) > _MANY else None
-    with _part_of(opened, kept[0]) as reader:
+    with kept[0].part.open(opened) as reader:
         stored = {blob_key(blob): blob for blob in reader.file_metadata.blobs}
         for layer in kept:
             if layer.wanted not in stored:
-                raise CorruptError(f"{layer.part_uri}: expected a blob {tuple(layer.wanted)}, found none")
+                raise CorruptError(f"expected a blob {tuple(layer.wanted)}, found none")
             raw = reader.read_raw(stored[layer.wanted])
             metadata = dataclasses.replace(raw.metadata, snapshot_id=layer.copy.snapshot_id)
             if shelf is None:
@@ -215,10 +207,3 @@ def _copied(opened: TableSnapshot, kept: Sequence[_Layer]) -> list[NewBlob]:
 
 def _taken(metadata: BlobMetadata, place: Shelved) -> RawBlob:
     return RawBlob(metadata=metadata, stored=place.take())
-
-
-@contextlib.contextmanager
-def _part_of(opened: TableSnapshot, kept: _Layer) -> Iterator[PuffinReader]:
-    part, uri = kept.stored.part, kept.part_uri
-    with opened.store_for(uri).open_source(uri) as source:
-        yield PuffinReader(source, file_size=part.file_size, footer_size=part.footer_size)
