@@ -63,7 +63,7 @@ def decide(target: Target) -> Decision:
         plans = [ColumnPlan.in_full(column, "asked for") for column in target.columns]
     else:
         announcing = {column.field_id for column in target.columns} if partitions.by_field else set(sets)
-        plans = plan_columns(target.earlier, target.columns, announcing=announcing)
+        plans = plan_columns(target.planning_input, target.columns, announcing=announcing)
     unbased = {field_id for field_id, plan in partitions.by_field.items() if plan.base is None}
     no_sketches = "there are no sketches by partition that fit"
     reasons = [(column, no_sketches) for column in target.columns if column.field_id in unbased]
@@ -112,7 +112,7 @@ def _current_answers(target: Target) -> tuple[ColumnAnswer, ...] | None:
         return None
     for column in target.columns:
         known = target.current.get(column.field_id)
-        if known is None or known.said.lg_k != options.lg_k or known.misfit is not None:
+        if known is None or known.said.lg_k != options.lg_k or known.column_mismatch is not None:
             return None
         if known.blob.snapshot_id != entry.snapshot_id or target.must_rewrite(column) or not _is_whole(known):
             return None
@@ -126,9 +126,9 @@ def _current_answers(target: Target) -> tuple[ColumnAnswer, ...] | None:
 
 def _is_whole(known: KnownSketch) -> bool:
     """Whether the file has what an abridged entry leaves to it; StorageError if the storage failed, for a retry."""
-    if isinstance(known.loss, StorageError):
-        raise known.loss
-    return known.loss is None
+    if isinstance(known.footer_error, StorageError):
+        raise known.footer_error
+    return known.footer_error is None
 
 
 def _are_whole(target: Target, entry: StatisticsEntry) -> bool:
@@ -143,7 +143,7 @@ def _are_whole(target: Target, entry: StatisticsEntry) -> bool:
     if ours and blobs.has_lost_file(entry):
         return False
     must_be_complete = target.options.mode != INCREMENTAL
-    if must_be_complete and any(blobs.has_lost_state(known) or blobs.misses(known) for known in ours.values()):
+    if must_be_complete and any(blobs.has_lost_state(known) for known in ours.values()):
         return False
-    plans = plan_columns(target.earlier, [column for column in target.columns if column.field_id not in ours])
+    plans = plan_columns(target.planning_input, [column for column in target.columns if column.field_id not in ours])
     return all(plan.basis == CARRIED and plan.base_id == entry.snapshot_id for plan in plans)

@@ -162,8 +162,8 @@ class _Planner:
         hashed, type_ = known.said.type, known.column.type
         if hashed is None or not hashes_alike(hashed, type_):
             raise Unfit(f"the earlier sketches by partition are of type {hashed}, the column of type {type_}")
-        if known.reading_doubt is not None:
-            raise Unfit(known.reading_doubt)
+        if known.mapping_doubt is not None:
+            raise Unfit(known.mapping_doubt)
         reading = self._read_since(known.snapshot)
         base = self._target.blobs.require(known, PARTITION_SKETCHES)
         wanted = _lg_k_for((set(base.keys) - reading.stale) | reading.partitions)

@@ -9,7 +9,7 @@ from puffin.errors import UnsupportedError
 from puffin.statistics.ancestry import KnownSketch, known_sketches
 from puffin.statistics.aside import are_many
 from puffin.statistics.bases import Bases
-from puffin.statistics.basis import Earlier
+from puffin.statistics.basis import PlanningInput
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.storage.shelf import Shelf
 from puffin.tables.base import Column, Snapshot, StatisticsEntry
@@ -57,12 +57,14 @@ class Target:
         return cls(opened, tuple(columns), options, settled, entry, known, current, blobs, bases)
 
     @property
-    def earlier(self) -> Earlier:
+    def planning_input(self) -> PlanningInput:
         """The earlier statistics of the columns, for the sizes and the mode of the options."""
         options = self.options
         completes = options.mode != INCREMENTAL
         may_get_deltas = options.row_counts and all(map(self.keeps_values, self.columns))
-        return Earlier(self.opened, self.known, self.bases, options.kinds, options.lg_k, completes, may_get_deltas)
+        return PlanningInput(
+            self.opened, self.known, self.bases, options.kinds, options.lg_k, completes, may_get_deltas
+        )
 
     def keeps_values(self, column: Column) -> bool:
         """Whether values of a column are kept: once they are not, only a full run brings them back."""

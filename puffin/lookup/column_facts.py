@@ -64,7 +64,7 @@ def facts_of_column(opened: TableSnapshot, column: Column, now: Interval) -> Rea
     stored = StoredBlobs(opened, [column.field_id])
     nearest = known_sketches(opened, [column.field_id])[column.field_id]
     (answer,) = answer_columns({column.field_id: nearest}, [column], lambda: stored)
-    usable = [each for each in nearest if each.misfit is None]
+    usable = [each for each in nearest if each.column_mismatch is None]
     of = next((each for each in usable if each.blob.snapshot_id == answer.stats_snapshot_id), None)
     summary, distinct = answer.summary or _UNKNOWN, answer.distinct
     added, removed = answer.freshness.records_added, _most_removed(answer.freshness, summary.row_count, now)

@@ -130,7 +130,7 @@ def _nearest(opened: TableSnapshot, sketches: Iterable[KnownSketch], column: Col
     for known in sketches:
         try:
             sketch = stored.require(known, THETA)
-            objection = trust.objection(known, sketch) or known.misreading
+            objection = trust.objection(known, sketch) or known.mapping_changed
             if objection is not None:
                 raise UnsupportedTypeError(f"{objection}: run puffin analyze")
             return known, sketch

@@ -34,7 +34,7 @@ from puffin.lookup.places import Place, tables_at
 from puffin.sketches.sizes import DEFAULT_LG_K
 from puffin.statistics.ancestry import KnownSketch, known_sketches
 from puffin.statistics.bases import AnnouncedBases
-from puffin.statistics.basis import READ_ALL, ColumnPlan, Earlier, plan_columns
+from puffin.statistics.basis import READ_ALL, ColumnPlan, PlanningInput, plan_columns
 from puffin.statistics.damage import damaged_entries
 from puffin.statistics.kinds import sized_kinds
 from puffin.statistics.stored_blobs import StoredBlobs
@@ -142,7 +142,7 @@ def _plans(
     blobs = StoredBlobs(opened, known.keys())
     kinds = [kind for kind in sized_kinds(DEFAULT_LG_K) if kind.is_default]
     bases = AnnouncedBases(opened, blobs, columns)
-    return plan_columns(Earlier(opened, known, bases, kinds, DEFAULT_LG_K), columns)
+    return plan_columns(PlanningInput(opened, known, bases, kinds, DEFAULT_LG_K), columns)
 
 
 def _bytes_to_read(opened: TableSnapshot, plans: Iterable[ColumnPlan]) -> int:

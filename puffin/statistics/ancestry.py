@@ -48,7 +48,7 @@ class KnownSketch:
         return SketchProperties(self.blob.properties, self._in_footer)
 
     @property
-    def loss(self) -> PuffinError | None:
+    def footer_error(self) -> PuffinError | None:
         """Why properties that only the file has cannot be read, or None."""
         try:
             if self.said.is_abridged:
@@ -58,7 +58,7 @@ class KnownSketch:
         return None
 
     def _in_footer(self) -> Mapping[str, str]:
-        return {} if self.loss is not None else self.footers.find(self.entry, self.blob)
+        return {} if self.footer_error is not None else self.footers.find(self.entry, self.blob)
 
     @property
     def column(self) -> Column:
@@ -86,7 +86,7 @@ class KnownSketch:
         return _may_lack_changes(self.state, self.blob)
 
     @functools.cached_property
-    def misreading(self) -> str | None:
+    def mapping_changed(self) -> str | None:
         """Why files without field ids give other values for the column today, or None."""
         mapping = self.said.provenance.mapping
         if mapping is None or mapping == self.state.mapping_digest(self.column):
@@ -94,18 +94,18 @@ class KnownSketch:
         return "the table's name mapping of the column has changed since it was made"
 
     @functools.cached_property
-    def misfit(self) -> str | None:
+    def column_mismatch(self) -> str | None:
         """Why its hashes are not those of the column as it is now, or may not be; None if they are."""
         if self.type is None or not hashes_alike(self.type, self.column.type):
             return f"the earlier sketch is of type {self.type}, the column of type {self.column.type}"
-        return self.reading_doubt
+        return self.mapping_doubt
 
     @property
-    def reading_doubt(self) -> str | None:
+    def mapping_doubt(self) -> str | None:
         """Why files may give other values for the column today, or None."""
-        if self.misreading is None and not self.said.is_ours and self.state.name_mapping is not None:
+        if self.mapping_changed is None and not self.said.is_ours and self.state.name_mapping is not None:
             return "the table has a name mapping, and nobody noted whether the earlier sketch depends on it"
-        return self.misreading
+        return self.mapping_changed
 
     def answer(self, distinct: Distinct) -> ColumnAnswer:
         return ColumnAnswer(

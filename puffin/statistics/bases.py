@@ -66,7 +66,7 @@ class Bases:
         }
         values: Values = {kind: value for kind, value in found.items() if value is not None}
         for kind in values:
-            if (wrong := kind.contradiction(values)) is not None:
+            if (wrong := kind.mismatch(values)) is not None:
                 raise CorruptError(f"{known.entry.statistics_path}: field {known.column.field_id}: {wrong}")
         stored = WITH_DELTAS if gets_deltas else [kind for kind in values if kind.home is Home.PRIVATE]
         private = {kind: self._blobs.kept(known, kind) for kind in stored}
@@ -85,14 +85,13 @@ class Bases:
             return f"the earlier sketch has {sketch.retained} hashes, fewer than one of lg-k {lg_k}"
         return self._trust.objection(known, sketch)
 
-    def lacks(self, known: KnownSketch) -> str | None:
+    def missing_beside(self, known: KnownSketch) -> str | None:
         """What is missing beside a sketch, or None; StorageError if the storage failed."""
         if not known.said.is_ours:
             return "another engine made the earlier sketch, without row counts and bounds"
         if self._blobs.has_lost_file(known.entry):
             return "the earlier statistics file is gone, or is not the one that was written"
-        lost = self._blobs.has_lost_state(known) or self._blobs.misses(known)
-        return "the private state beside the earlier sketch is gone" if lost else None
+        return "the private state beside the earlier sketch is gone" if self._blobs.has_lost_state(known) else None
 
     def had_ours(self, column: Column) -> bool:
         """Whether we ever kept statistics of the table, from what is left; StorageError if the storage failed."""
@@ -118,7 +117,7 @@ class Bases:
         try:
             return self._blobs.read(known, kind)
         except FileNotFound:
-            return None  # `lacks` reports it
+            return None  # `missing_beside` reports it
 
 
 class AnnouncedBases(Bases):
@@ -132,8 +131,8 @@ class AnnouncedBases(Bases):
     def read(self, known: KnownSketch, rows_added: int | None = None) -> Base:
         if not known.said.is_ours:
             return super().read(known, rows_added)
-        if known.loss is not None:
-            raise known.loss
+        if known.footer_error is not None:
+            raise known.footer_error
         private = (kind for kind in private_kinds() if self._blobs.kept(known, kind) is not None)
         return Base(dict.fromkeys(private), known.said.provenance)
 

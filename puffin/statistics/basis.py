@@ -9,6 +9,15 @@ A base is complete if it has all that we keep for a column: bounds and counts in
 state. A sketch of another engine is carried, or built on if it has every hash, only if we never kept statistics
 ourselves, and leave those of the snapshot as they are. Otherwise an older base of ours, or a full run, restores what
 the other engine's commit replaced.
+
+Each of these tells why statistics cannot be used, or None, and is asked in this order:
+
+- `KnownSketch.column_mismatch`: the column was hashed as another type, or read by another name mapping, or may have
+  been (a lookup asks `KnownSketch.mapping_changed` alone);
+- `Kind.mismatch`: values that were stored together are not of the same rows;
+- `Bases.objection`: the sketch has other hashes than ours, or may have;
+- `Kind.cannot_subtract`: rows were removed, and the stored values cannot give them up;
+- `Bases.missing_beside`: statistics of ours have to be complete, and are not.
 """
 
 from __future__ import annotations
@@ -38,7 +47,7 @@ _INCOMPLETE = "another engine made its sketch, without row counts and bounds, an
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Earlier:
+class PlanningInput:
     """
     The earlier statistics of a table, and what is wanted of new ones.
 
@@ -105,7 +114,9 @@ def nearest_fit(
     return None, reasons
 
 
-def plan_columns(earlier: Earlier, columns: Iterable[Column], *, announcing: Collection[int] = ()) -> list[ColumnPlan]:
+def plan_columns(
+    given: PlanningInput, columns: Iterable[Column], *, announcing: Collection[int] = ()
+) -> list[ColumnPlan]:
     """
     Plan each column, in the order given; ``announcing`` has the field ids of those that also get sketches by partition
     or joint sketches, which the column's own sketch has to announce.
@@ -113,27 +124,27 @@ def plan_columns(earlier: Earlier, columns: Iterable[Column], *, announcing: Col
     Sketches of another engine that are of the snapshot itself stay together or not at all. Beside a sketch of ours the
     next run takes them for replacements of ours, and would read in full what this run called up to date.
     """
-    plans = [_plan(earlier, column) for column in columns]
-    foreign = {plan.column.field_id for plan in plans if _keeps_foreign(earlier, plan)}
+    plans = [_plan(given, column) for column in columns]
+    foreign = {plan.column.field_id for plan in plans if _keeps_foreign(given, plan)}
     in_full = dict.fromkeys(foreign.intersection(announcing), _CANNOT_ANNOUNCE)
-    if earlier.completes and (in_full or len(foreign) < len(plans)):
+    if given.completes and (in_full or len(foreign) < len(plans)):
         in_full = {**dict.fromkeys(foreign, _INCOMPLETE), **in_full}
     reasons = ((plan, in_full.get(plan.column.field_id)) for plan in plans)
     return [plan if reason is None else ColumnPlan.in_full(plan.column, reason) for plan, reason in reasons]
 
 
-def _plan(earlier: Earlier, column: Column) -> ColumnPlan:
-    bases, incomplete = earlier.bases, list[ColumnPlan]()
+def _plan(given: PlanningInput, column: Column) -> ColumnPlan:
+    bases, incomplete = given.bases, list[ColumnPlan]()
 
     def plan_on(known: KnownSketch) -> ColumnPlan:
-        plan = _plan_on(earlier, known)
-        if earlier.completes and (lack := bases.lacks(known)) is not None:
+        plan = _plan_on(given, known)
+        if given.completes and (lack := bases.missing_beside(known)) is not None:
             if _can_do(known, plan):
                 incomplete.append(plan)
             raise Unfit(lack)
         return plan
 
-    plan, reasons = nearest_fit(earlier.known[column.field_id], column, "statistics", plan_on)
+    plan, reasons = nearest_fit(given.known[column.field_id], column, "statistics", plan_on)
     if plan is not None:
         return plan
     if incomplete and not bases.had_ours(column):
@@ -141,24 +152,24 @@ def _plan(earlier: Earlier, column: Column) -> ColumnPlan:
     return ColumnPlan.in_full(column, reasons[0] if reasons else "no earlier statistics of the column")
 
 
-def _plan_on(earlier: Earlier, known: KnownSketch) -> ColumnPlan:
-    bases = earlier.bases
+def _plan_on(given: PlanningInput, known: KnownSketch) -> ColumnPlan:
+    bases = given.bases
     if known.snapshot is None:
         raise Unfit("the snapshot of its earlier statistics has expired, or is of another branch")
-    if known.said.lg_k != earlier.lg_k:
-        raise Unfit(f"the earlier sketch has lg-k {known.said.lg_k}, expected {earlier.lg_k}")
-    if known.misfit is not None:
-        raise Unfit(known.misfit)
-    changes = earlier.opened.changes_since(known.snapshot).narrowed
-    only_adds = earlier.may_get_deltas and not changes.removed
+    if known.said.lg_k != given.lg_k:
+        raise Unfit(f"the earlier sketch has lg-k {known.said.lg_k}, expected {given.lg_k}")
+    if known.column_mismatch is not None:
+        raise Unfit(known.column_mismatch)
+    changes = given.opened.changes_since(known.snapshot).narrowed
+    only_adds = given.may_get_deltas and not changes.removed
     base = bases.read(known, changes.rows_added if only_adds else None)
-    if (reason := bases.objection(known, base, earlier.lg_k)) is not None:
+    if (reason := bases.objection(known, base, given.lg_k)) is not None:
         raise Unfit(reason)
     basis = READ_CHANGED if changes.removed else READ_ADDED if changes.added else CARRIED
     if basis == READ_CHANGED:
-        refusals = (kind.cannot_forget(base.values) for kind in earlier.kinds)
+        refusals = (kind.cannot_subtract(base.values) for kind in given.kinds)
         if (refusal := next(filter(None, refusals), None)) is not None:
-            raise Unfit(bases.lacks(known) or refusal)
+            raise Unfit(bases.missing_beside(known) or refusal)
     return ColumnPlan(known.column, basis, base, known.snapshot.snapshot_id, changes)
 
 
@@ -170,7 +181,7 @@ def _can_do(known: KnownSketch, plan: ColumnPlan) -> bool:
     return known.age == 0 or not plan.base.values[THETA].estimating
 
 
-def _keeps_foreign(earlier: Earlier, plan: ColumnPlan) -> bool:
+def _keeps_foreign(given: PlanningInput, plan: ColumnPlan) -> bool:
     """Whether the plan leaves another engine's sketch of the snapshot itself as it is."""
-    nearest = next(iter(earlier.known[plan.column.field_id]), None)
-    return plan.base_id == earlier.opened.snapshot.snapshot_id and nearest is not None and not nearest.said.is_ours
+    nearest = next(iter(given.known[plan.column.field_id]), None)
+    return plan.base_id == given.opened.snapshot.snapshot_id and nearest is not None and not nearest.said.is_ours

@@ -64,8 +64,8 @@ def nearest_partition_sketches(
 def _answer(known: Sequence[KnownSketch], column: Column, stored: Callable[[], StoredBlobs]) -> ColumnAnswer:
     errors: list[PuffinError] = []
     for each in sorted(known, key=lambda each: each.may_lack_changes):
-        if each.misreading is not None:
-            errors.append(UnsupportedError(each.misreading))
+        if each.mapping_changed is not None:
+            errors.append(UnsupportedError(each.mapping_changed))
             continue
         distinct = _stated(each, known)
         if distinct is None:
@@ -75,7 +75,7 @@ def _answer(known: Sequence[KnownSketch], column: Column, stored: Callable[[], S
                 errors.append(exc)
                 distinct = each.said.distinct
         if distinct is not None:
-            errors += [] if each.loss is None else [each.loss]
+            errors += [] if each.footer_error is None else [each.footer_error]
             return each.answer(distinct).with_summary(each.summary).found_after(errors)
     return ColumnAnswer.missing(column, str(errors[0]) if errors else None).found_after(errors)
 

@@ -112,12 +112,14 @@ class StoredBlobs:
 
     def has_lost_state(self, known: KnownSketch) -> bool:
         """
-        Whether the manifest of a sketch's file, or a part with a blob beside the sketch, is missing or wrong.
+        Whether the manifest of a sketch's file, or a part with a blob beside the sketch, is missing or wrong, or the
+        manifest lacks a blob that every run keeps.
 
         What is lost beside others does not count: a run that does not ask for their columns does not bring it back.
         May raise StorageError.
         """
-        if self._state(known.entry) is None:
+        state = self._state(known.entry)
+        if state is None or self._lacks_blob(known, state):
             return True
         found = (self.kept(known, kind) for kind in private_kinds())
         return not all(
@@ -127,26 +129,23 @@ class StoredBlobs:
             for layer in blob.stored.layers
         )
 
-    def misses(self, known: KnownSketch) -> bool:
-        """
-        Whether the manifest lacks a blob that every run keeps beside a sketch of ours.
-
-        Blobs noted as omitted do not count, nor those beside sketches that we built on another engine's, nor kinds of
-        which the manifest has none at all: the version that wrote it did not know them.
-        """
-        if not known.said.is_hashed_here:
-            return False
-        state = self._state(known.entry)
-        if state is None:
-            return True
-        return not all(state.has(_key_of(known.blob, type_)) for type_ in self._kept_types(known.entry, state))
-
     def takes_delta(self, known: KnownSketch, rows: int) -> bool:
         """Whether deltas of so many rows pay beside the sketches of an entry, see `puffin.statistics.deltas`."""
         key = known.entry.statistics_path, rows
         if key not in self._grow:
             self._grow[key] = takes_delta(self._kept(known.entry).values(), rows)
         return self._grow[key]
+
+    def _lacks_blob(self, known: KnownSketch, state: PrivateState) -> bool:
+        """
+        Whether a manifest lacks a blob that every run keeps beside a sketch of ours.
+
+        Blobs noted as omitted do not count, nor those beside sketches that we built on another engine's, nor kinds of
+        which the manifest has none at all: the version that wrote it did not know them.
+        """
+        if not known.said.is_hashed_here:
+            return False
+        return not all(state.has(_key_of(known.blob, type_)) for type_ in self._kept_types(known.entry, state))
 
     def _has_part(self, part: PuffinFile) -> bool:
         if part.path not in self._parts:  # many blobs are in one part

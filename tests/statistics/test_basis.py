@@ -51,7 +51,7 @@ class Stored:
     def objection(self, known, _sketch, _lg_k):
         return "whoever hashed it" if known.blob.properties.get("puffin-sidecar.writer") == "unknown" else None
 
-    def lacks(self, known):
+    def missing_beside(self, known):
         if not known.said.is_ours:
             return "another engine made it"
         return "its state is gone" if known.entry.snapshot_id in self._lost else None
@@ -103,7 +103,7 @@ def plan(table_document):
         column = state.select_columns(("a",))
         opened = SimpleNamespace(state=state, snapshot=state.snapshot(30), changes_since=changes_since)
         target = dataclasses.replace(Target.of(opened, column, options), bases=Stored(stored, **kept))
-        (planned,) = plan_columns(target.earlier, column)
+        (planned,) = plan_columns(target.planning_input, column)
         return planned.basis, planned.base_id, planned.reason
 
     return run

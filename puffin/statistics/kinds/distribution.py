@@ -54,7 +54,7 @@ class DistributionKind(Kind[Distribution]):
         found = found.beside(counts).cut(self._sample)
         return found if self.keeps_values else found.without_values()
 
-    def cannot_forget(self, values: Values) -> str | None:
+    def cannot_subtract(self, values: Values) -> str | None:
         return None
 
 

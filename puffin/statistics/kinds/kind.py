@@ -121,7 +121,7 @@ class Kind(ABC, Generic[T]):
         The value after rows were added and removed; None if there is no earlier value to build on.
 
         ``made`` has the values of the kinds before this one in the table of kinds. Raises Unsubtractable if the removed
-        rows cannot be subtracted, which `cannot_forget` did not foresee.
+        rows cannot be subtracted, which `cannot_subtract` did not foresee.
         """
         added = self.of(parts.added)
         if added is None:
@@ -131,7 +131,7 @@ class Kind(ABC, Generic[T]):
         base = self.of(parts.base)
         return None if base is None else self.merge(base, added)
 
-    def cannot_forget(self, values: Values) -> str | None:
+    def cannot_subtract(self, values: Values) -> str | None:
         """Why removed rows cannot be subtracted from a column's stored values, or None."""
         return f"rows were deleted, which cannot be taken out of {self.title}"
 
@@ -143,7 +143,7 @@ class Kind(ABC, Generic[T]):
         """The value stored with a column's sketch of these properties; ``payload`` is that of the kind's own blob."""
         return None if payload is None else self.codec.from_bytes(payload)
 
-    def contradiction(self, values: Values) -> str | None:
+    def mismatch(self, values: Values) -> str | None:
         """Why the stored value of this kind is not of the same rows as the others, or None."""
         return None
 

@@ -32,7 +32,7 @@ class RowCountsKind(Kind[RowCounts]):
         except PuffinError as exc:
             raise Unsubtractable(str(exc)) from exc
 
-    def cannot_forget(self, values: Values) -> str | None:
+    def cannot_subtract(self, values: Values) -> str | None:
         if self in values:
             return None
         return "rows were deleted, and the earlier statistics have no row counts to subtract them from"

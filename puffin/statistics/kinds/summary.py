@@ -29,7 +29,7 @@ class SummaryKind(Kind[RowSummary]):
         removed = self.of(parts.removed)
         return made_of if made_of is None or removed is None else made_of.minus(removed)
 
-    def cannot_forget(self, values: Values) -> str | None:
+    def cannot_subtract(self, values: Values) -> str | None:
         return None
 
     def properties(self, values: Values, type_: str) -> dict[str, str]:

@@ -45,13 +45,13 @@ class ThetaKind(Kind[ThetaSketch]):
             parts = dataclasses.replace(parts, added={self: self._of_counts(added)})
         return super().combined(parts, made)
 
-    def cannot_forget(self, values: Values) -> str | None:
-        return ROW_COUNTS.cannot_forget(values)
+    def cannot_subtract(self, values: Values) -> str | None:
+        return ROW_COUNTS.cannot_subtract(values)
 
     def properties(self, values: Values, type_: str) -> dict[str, str]:
         return sketch_properties(distinct_of(values), type_, self.lg_k)
 
-    def contradiction(self, values: Values) -> str | None:
+    def mismatch(self, values: Values) -> str | None:
         counts = ROW_COUNTS.of(values)
         if counts is None or counts.sketch(self.lg_k) == self.of(values):
             return None
