@@ -93,7 +93,7 @@ def _analyze(table: Table, options: Options, starter: SparkStarter, progress: Pr
     computation = Computation()
     if decision.current is None:
         files = SnapshotFiles(opened, starter, options.driver_bytes, columns)
-        computation = compute(decision.plans, runner, files.all, decision.kinds, upkeep.beside)
+        computation = compute(decision.plans, runner, files.all, decision.kinds, upkeep.with_filters)
         computation = dataclasses.replace(computation, turn=computation.turn.plus(files.turn))
     target.check_not_incremental((each.plan.column, each.plan.reason) for each in computation.columns)
     try:
@@ -106,4 +106,4 @@ def _analyze(table: Table, options: Options, starter: SparkStarter, progress: Pr
         kept.discard()
     index = upkeep.catch_up(runner, computation.read)
     done = report(target, decision, computation, published, time.monotonic() - started)
-    return done if index is None else done.beside(index)
+    return done if index is None else done.with_index(index)

@@ -27,7 +27,7 @@ from stats_jobs.run import Runner
 from stats_jobs.scan import Scan, Work, counted_once, name_and_count
 from stats_jobs.session import Turn
 
-Beside: TypeAlias = Callable[[Iterable[Scan]], list[Scan]]
+ExtendScans: TypeAlias = Callable[[Iterable[Scan]], list[Scan]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def compute(
     runner: Runner,
     all_files: Callable[[], tuple[Work, ...]],
     kinds: Sequence[Kind[Any]],
-    beside: Beside = list,
+    extend: ExtendScans = list,
 ) -> Computation:
     """
     Carry out the plans; raises as `Runner.read`, for files of the snapshot.
@@ -82,9 +82,9 @@ def compute(
     Args:
         all_files: The whole snapshot's, for full runs.
         kinds: The kinds for whole columns, in the order of the table of kinds.
-        beside: Adds kinds, such as filters of an index, to the scans of the first reading that succeeds.
+        extend: Adds kinds, such as filters of an index, to the scans of the first reading that succeeds.
     """
-    total = _Total(runner, beside)
+    total = _Total(runner, extend)
     by_partition = max((plan.lg_k for plan in plans.partitions.values()), default=PARTITION_SKETCHES.lg_k)
     lg_k = max((kind.lg_k for kind in kinds), default=THETA.lg_k)
     scans = ScanPlanner(tuple(kinds), dataclasses.replace(PARTITION_SKETCHES, lg_k=by_partition), lg_k, all_files)
@@ -104,15 +104,15 @@ def compute(
 
 
 class _Total:
-    def __init__(self, runner: Runner, beside: Beside) -> None:
+    def __init__(self, runner: Runner, extend: ExtendScans) -> None:
         self._runner = runner
-        self._beside = beside
+        self._extend = extend
         self._scans: list[Scan] = []
         self._files: dict[str, int] = {}
         self.took = Computation()
 
     def read(self, scans: Sequence[Scan]) -> Partial:
-        scans = counted_once(scans if self.took.read else self._beside(scans), self._scans)
+        scans = counted_once(scans if self.took.read else self._extend(scans), self._scans)
         partial, turn = self._runner.read(scans)
         self._scans += scans
         for work in (work for scan in scans for work in scan.tasks):

@@ -112,7 +112,7 @@ def _current_answers(target: Target) -> tuple[ColumnAnswer, ...] | None:
         return None
     for column in target.columns:
         known = target.current.get(column.field_id)
-        if known is None or known.said.lg_k != options.lg_k or known.column_mismatch is not None:
+        if known is None or known.properties.lg_k != options.lg_k or known.column_mismatch is not None:
             return None
         if known.blob.snapshot_id != entry.snapshot_id or target.must_rewrite(column) or not _is_whole(known):
             return None
@@ -139,7 +139,7 @@ def _are_whole(target: Target, entry: StatisticsEntry) -> bool:
     a base.
     """
     blobs = target.blobs
-    ours = {field_id: known for field_id, known in target.current.items() if known.said.is_ours}
+    ours = {field_id: known for field_id, known in target.current.items() if known.properties.is_ours}
     if ours and blobs.has_lost_file(entry):
         return False
     must_be_complete = target.options.mode != INCREMENTAL

@@ -127,15 +127,15 @@ class IndexRun:
         if self._left.has_filters(partial):
             self._left = self._left.published((partial,))
 
-    def catch_up(self, runner: Runner, beside: Sequence[Partial] = ()) -> CaughtUp:
+    def catch_up(self, runner: Runner, with_statistics: Sequence[Partial] = ()) -> CaughtUp:
         """
         Read the files whose filters were not built beside other scans, and publish all filters.
 
         Raises what `index` raises.
         """
         runner = dataclasses.replace(runner, kept=None, after_step=self.publish)
-        alone, turn = runner.read(self._left.scans(beside))
-        read = (*beside, alone)
+        alone, turn = runner.read(self._left.scans(with_statistics))
+        read = (*with_statistics, alone)
         self._left = self._left.published(read)
         return CaughtUp(self.plan, read, self._left.before, turn)
 

@@ -78,7 +78,7 @@ class IndexPlan:
             if paths
         ]
 
-    def beside(self, scans: Iterable[Scan]) -> list[Scan]:
+    def with_filters(self, scans: Iterable[Scan]) -> list[Scan]:
         """The same scans, with the filters that their columns lack of the files that they read whole."""
         if not self.rates:
             return list(scans)  # some may be packed, since nobody has asked for the files one by one

@@ -41,9 +41,9 @@ class IndexUpkeep:
             return cls(None)
         return cls(None if plan is None else IndexRun(plan))
 
-    def beside(self, scans: Iterable[Scan]) -> list[Scan]:
-        """As `IndexPlan.beside`."""
-        return list(scans) if self.run is None else self.run.plan.beside(scans)
+    def with_filters(self, scans: Iterable[Scan]) -> list[Scan]:
+        """As `IndexPlan.with_filters`."""
+        return list(scans) if self.run is None else self.run.plan.with_filters(scans)
 
     @property
     def after_step(self) -> Callable[[Partial], None] | None:

@@ -136,7 +136,7 @@ def wanted_sets(target: Target) -> dict[int, tuple[ColumnSet, ...]]:
 
 def has_other_sets(target: Target, wanted: Mapping[int, Sequence[ColumnSet]]) -> bool:
     """Whether the sketches of the snapshot announce fewer sets than wanted, or some that are to be dropped."""
-    announced = {field_id: set(known.said.joint) for field_id, known in target.current.items()}
+    announced = {field_id: set(known.properties.joint) for field_id, known in target.current.items()}
     lacking = (not {_ids(each) for each in sets} <= announced.get(id_, set()) for id_, sets in wanted.items())
     return any(lacking) or bool(_dropped(target, wanted))
 
@@ -185,13 +185,13 @@ def _plan(target: Target, columns: ColumnSet) -> tuple[JointPlan | None, str]:
     if target.options.mode == FULL:
         return JointPlan(columns, _digests(target, columns), reason="asked for"), ""
     first = columns[0]
-    known = [each for each in target.known[first.field_id] if _ids(columns) in each.said.joint]
+    known = [each for each in target.known[first.field_id] if _ids(columns) in each.properties.joint]
 
     def plan_on(each: KnownSketch) -> JointPlan:
         if each.snapshot is None:
             raise Unfit("the snapshot of its earlier joint sketch has expired, or is of another branch")
-        if each.said.lg_k != target.options.lg_k:
-            raise Unfit(f"the earlier joint sketch has lg-k {each.said.lg_k}, expected {target.options.lg_k}")
+        if each.properties.lg_k != target.options.lg_k:
+            raise Unfit(f"the earlier joint sketch has lg-k {each.properties.lg_k}, expected {target.options.lg_k}")
         base = fitting_set(target.opened.state, target.blobs.require(each, JOINT), _ids(columns))
         if isinstance(base, str):
             raise Unfit(base)
@@ -208,7 +208,7 @@ def _with_kept(target: Target, plans: Sequence[JointPlan]) -> list[JointPlan]:
         return list(plans)
     base_id, ids = plans[0].base_id, {plan.field_ids for plan in plans}
     of_base = (k for k in target.known[plans[0].first.field_id] if k.snapshot and k.snapshot.snapshot_id == base_id)
-    known = next((each for each in of_base if set(each.said.joint) == ids), None)
+    known = next((each for each in of_base if set(each.properties.joint) == ids), None)
     kept = None if known is None else target.blobs.kept(known, JOINT)
     return [dataclasses.replace(plan, kept=kept) for plan in plans]
 
@@ -218,7 +218,7 @@ def _are_stored(target: Target, plan: ColumnPlan, sets: Sequence[ColumnSet]) -> 
     known = target.current.get(plan.column.field_id)
     if known is None or plan.basis == READ_ALL or plan.base_id != target.opened.snapshot.snapshot_id:
         return False
-    return known.said.joint == tuple(sorted(_ids(each) for each in sets))
+    return known.properties.joint == tuple(sorted(_ids(each) for each in sets))
 
 
 def _digests(target: Target, columns: ColumnSet) -> tuple[str | None, ...]:
@@ -230,14 +230,14 @@ def _dropped(target: Target, wanted: Mapping[int, Sequence[ColumnSet]]) -> froze
     if not target.options.no_joint:
         return frozenset()
     sets = {field_id: {_ids(each) for each in of} for field_id, of in wanted.items()}
-    return frozenset(id_ for id_, known in target.current.items() if set(known.said.joint) - sets.get(id_, set()))
+    return frozenset(id_ for id_, known in target.current.items() if set(known.properties.joint) - sets.get(id_, set()))
 
 
 def _announced(target: Target, column: Column) -> tuple[tuple[int, ...], ...]:
     """The sets beside our nearest sketch of a column."""
-    ours = (known for known in target.known[column.field_id] if known.said.is_ours)
+    ours = (known for known in target.known[column.field_id] if known.properties.is_ours)
     nearest = next(ours, None)
-    return () if nearest is None else nearest.said.joint
+    return () if nearest is None else nearest.properties.joint
 
 
 def _ordered(columns: Iterable[Column]) -> ColumnSet:

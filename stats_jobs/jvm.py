@@ -115,19 +115,19 @@ class JvmCluster(Cluster):
 
     @contextlib.contextmanager
     def job(
-        self, tasks: int, progress: Progress | None, is_in_vain: Callable[[], bool] | None = None
+        self, tasks: int, progress: Progress | None, has_failed: Callable[[], bool] | None = None
     ) -> Iterator[None]:
         """
         Run a job in the block, calling ``progress(done, tasks)``; StorageError if it fails or is cancelled.
 
-        A job that ``is_in_vain`` is cancelled, but for one in the caller's job group, where it may not be alone.
+        Once ``has_failed``, the job is cancelled, but for one in the caller's job group, where it may not be alone.
         """
         self.check_not_cancelled()
         context = self.context
         try:
             with (
                 self._grouped(context) as (group, own),
-                _watched(context, group, tasks, progress, is_in_vain if own else None),
+                _watched(context, group, tasks, progress, has_failed if own else None),
             ):
                 yield
         except spark_errors() as exc:
@@ -176,9 +176,9 @@ class JvmCluster(Cluster):
 
 @contextlib.contextmanager
 def _watched(
-    context: SparkContext, group: str, tasks: int, progress: Progress | None, is_in_vain: Callable[[], bool] | None
+    context: SparkContext, group: str, tasks: int, progress: Progress | None, has_failed: Callable[[], bool] | None
 ) -> Iterator[None]:
-    if progress is None and is_in_vain is None:
+    if progress is None and has_failed is None:
         yield
         return
     done = threading.Event()
@@ -186,7 +186,7 @@ def _watched(
     def watch() -> None:
         with contextlib.suppress(*spark_errors()):  # the job itself raises
             while not done.wait(_WATCHED_EVERY):
-                if is_in_vain is not None and is_in_vain():
+                if has_failed is not None and has_failed():
                     context.cancelJobGroup(group)
                 if progress is not None:
                     tracker = context.statusTracker()

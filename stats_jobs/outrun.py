@@ -45,4 +45,4 @@ def check_not_outrun(target: Target, columns: Collection[Column], now: TableSnap
 
 def _nearest(known: Sequence[KnownSketch]) -> SketchProperties:
     """What our nearest sketch of a column says; nothing if there is none."""
-    return next((each.said for each in known if each.said.is_ours), SketchProperties({}))
+    return next((each.properties for each in known if each.properties.is_ours), SketchProperties({}))

@@ -111,7 +111,7 @@ def carry_partitions(target: Target, columns: Iterable[Column]) -> tuple[dict[in
     reason = None
     for column in columns:
         known = next(iter(target.known[column.field_id]), None)
-        if known is None or known.said.partitions is None:
+        if known is None or known.properties.partitions is None:
             continue
         try:
             carried[column.field_id] = planner.carry(known)
@@ -125,7 +125,7 @@ def partitions_kept(target: Target) -> int | None:
     """How many partitions of this snapshot have sketches already; None if a column lacks them."""
     of_columns = (target.current.get(column.field_id) for column in target.columns)
     of_snapshot = (known for known in of_columns if known is not None and known.snapshot == target.settled)
-    counts = [known.said.partitions for known in of_snapshot if known.said.partitions is not None]
+    counts = [known.properties.partitions for known in of_snapshot if known.properties.partitions is not None]
     return max(counts, default=0) if len(counts) == len(target.columns) else None
 
 
@@ -140,7 +140,7 @@ class _Planner:
     def plan(self, column: Column) -> PartitionPlan:
         if self._target.options.mode == FULL:
             return self._in_full()
-        known = [each for each in self._target.known[column.field_id] if each.said.partitions is not None]
+        known = [each for each in self._target.known[column.field_id] if each.properties.partitions is not None]
         return nearest_fit(known, column, "sketches by partition", self._plan_on)[0] or self._in_full()
 
     def carry(self, known: KnownSketch) -> Base:
@@ -159,7 +159,7 @@ class _Planner:
     def _plan_on(self, known: KnownSketch) -> PartitionPlan:
         if known.snapshot is None:
             raise Unfit("the snapshot of its earlier sketches by partition has expired, or is of another branch")
-        hashed, type_ = known.said.type, known.column.type
+        hashed, type_ = known.properties.type, known.column.type
         if hashed is None or not hashes_alike(hashed, type_):
             raise Unfit(f"the earlier sketches by partition are of type {hashed}, the column of type {type_}")
         if known.mapping_doubt is not None:

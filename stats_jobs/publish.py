@@ -96,8 +96,8 @@ def _without_erased_bounds(opened: TableSnapshot, columns: Sequence[Computed]) -
     for each in columns:
         column, summary = each.plan.column, SUMMARY.of(each.values)
         if column in loose and summary is not None:
-            said = found[column.field_id]
-            values = changed(each.values, {SUMMARY: summary.within(said.bounds, is_loose=said.is_loose)})
+            known = found[column.field_id]
+            values = changed(each.values, {SUMMARY: summary.within(known.bounds, is_loose=known.is_loose)})
             closer.append(dataclasses.replace(each, values=values))
         else:
             closer.append(each)

@@ -104,7 +104,7 @@ class Report:
         snapshot = None if opened.is_empty else opened.snapshot
         return cls(table=opened.name, format=opened.state.format, snapshot=snapshot, columns=missing)
 
-    def beside(self, index: IndexReport) -> Report:
+    def with_index(self, index: IndexReport) -> Report:
         """The report of a run that caught up the index too."""
         return dataclasses.replace(
             self,

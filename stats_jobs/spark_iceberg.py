@@ -72,14 +72,14 @@ class JavaMetadata:
             is_of_rest = java.is_a(operations, f"{_ICEBERG}.rest.RESTTableOperations")
             return cls(java, operations, metadata, location, is_of_rest)
         except spark_errors() as exc:
-            raise StorageError(f"Spark's catalog failed: {said(exc)}") from exc
+            raise StorageError(f"Spark's catalog failed: {java_text(exc)}") from exc
 
     def document(self) -> dict[str, Any]:
         """The metadata as Iceberg's JSON; StorageError if it cannot be written."""
         try:
             text: str = self.java.iceberg.TableMetadataParser.toJson(self.metadata)
         except spark_errors() as exc:
-            raise StorageError(f"{self.location}: Spark's Iceberg cannot write it as JSON: {said(exc)}") from exc
+            raise StorageError(f"{self.location}: Spark's Iceberg cannot write it as JSON: {java_text(exc)}") from exc
         return decode_document(text.encode(errors="surrogatepass"), self.location)
 
     def updated(self, updates: Updates, table: str) -> Any:
@@ -91,7 +91,7 @@ class JavaMetadata:
                 iceberg.MetadataUpdateParser.fromJson(json.dumps(update)).applyTo(builder)
             return builder.build()
         except spark_errors() as exc:
-            raise StorageError(f"{table}: Spark's Iceberg refused the entry: {said(exc)}") from exc
+            raise StorageError(f"{table}: Spark's Iceberg refused the entry: {java_text(exc)}") from exc
 
 
 class JavaIceberg:
@@ -126,7 +126,7 @@ class JavaIceberg:
         try:
             named = util.catalogAndIdentifier(self._session, name)
         except spark_errors() as exc:
-            raise UsageError(f"{name}: expected catalog.namespace.table: {said(exc)}") from exc
+            raise UsageError(f"{name}: expected catalog.namespace.table: {java_text(exc)}") from exc
         catalog = named.catalog()
         if catalog.name() != (first := name.partition(".")[0].strip("`")):
             self._check_catalog(first)
@@ -141,8 +141,8 @@ class JavaIceberg:
                     "(another is configured with --conf spark.sql.catalog.NAME=…)"
                 ) from exc
             if self._is_of(exc, "java.lang.IllegalArgumentException"):
-                raise UnsupportedTableError(f"{name}: expected an Iceberg table: {said(exc)}") from exc
-            raise StorageError(f"{name}: Spark's catalog {catalog.name()!r} failed: {said(exc)}") from exc
+                raise UnsupportedTableError(f"{name}: expected an Iceberg table: {java_text(exc)}") from exc
+            raise StorageError(f"{name}: Spark's catalog {catalog.name()!r} failed: {java_text(exc)}") from exc
         if not self.is_a(table, f"{_ICEBERG}.BaseTable"):
             raise UnsupportedTableError(f"{name}: expected a table with metadata of its own, found {table.toString()}")
         return table
@@ -153,7 +153,7 @@ class JavaIceberg:
             try:
                 self._session.sessionState().catalogManager().catalog(name)
             except spark_errors() as exc:
-                raise SetupError(f"Spark's catalog {name!r} cannot be used: {said(exc)}") from exc
+                raise SetupError(f"Spark's catalog {name!r} cannot be used: {java_text(exc)}") from exc
 
     def file_properties(self, table: Any, location: str) -> dict[str, str]:
         """The properties that open a table's files at ``location``, besides the environment's."""
@@ -185,7 +185,7 @@ class JavaIceberg:
         return CommitUnknownError, "no clear answer to the commit"
 
 
-def said(exc: Exception) -> str:
+def java_text(exc: Exception) -> str:
     """Java's message, in one line."""
     cause = thrown(exc)
     text = str(exc) if cause is None else cause.getMessage() or cause.getClass().getName()

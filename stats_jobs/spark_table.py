@@ -34,7 +34,7 @@ from puffin.tables.snapshot import CURRENT
 from puffin.tables.state import TableState
 from stats_jobs.jvm_errors import spark_errors
 from stats_jobs.session import SparkStarter
-from stats_jobs.spark_iceberg import JavaIceberg, JavaMetadata, said
+from stats_jobs.spark_iceberg import JavaIceberg, JavaMetadata, java_text
 
 
 class SparkTable(IcebergTable):
@@ -124,4 +124,4 @@ class SparkTable(IcebergTable):
             loaded.operations.commit(loaded.metadata, updated)
         except spark_errors() as exc:
             error, what = loaded.java.refusal(exc)
-            raise error(f"{self.name}: {what}: {said(exc)}") from exc
+            raise error(f"{self.name}: {what}: {java_text(exc)}") from exc

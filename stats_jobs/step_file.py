@@ -85,12 +85,12 @@ def to_blobs(head: StepHead, partial: Partial, snapshot_id: int) -> Iterator[Blo
                     blob = _blob(kind.name, (field_id,), snapshot_id, payload, properties)
                     _add(digest, blob, payload)
                     yield blob
-    said = {
+    document = {
         "format-version": FORMAT_VERSION,
         "scans": dict(head.scans),
         "mapped": sorted(head.mapped),
     }
-    payload = json.dumps(said, separators=(",", ":")).encode()
+    payload = json.dumps(document, separators=(",", ":")).encode()
     _add(digest, None, payload)
     yield _blob(STEP_V1, (), snapshot_id, payload, {_SHA256: digest.hexdigest()})
 
@@ -107,10 +107,10 @@ class StepFile:
         if last is None or last.type != STEP_V1:
             raise CorruptError("expected the file of a step, found another one")
         try:
-            said = json.loads(self._reader.read(last))
-            if said["format-version"] != FORMAT_VERSION:
-                raise ValueError(f"format-version: expected {FORMAT_VERSION}, found {said['format-version']!r}")
-            return StepHead(_digests(typed(said, "scans", dict)), frozenset(typed(said, "mapped", list)))
+            document = json.loads(self._reader.read(last))
+            if document["format-version"] != FORMAT_VERSION:
+                raise ValueError(f"format-version: expected {FORMAT_VERSION}, found {document['format-version']!r}")
+            return StepHead(_digests(typed(document, "scans", dict)), frozenset(typed(document, "mapped", list)))
         except (KeyError, TypeError, ValueError, RecursionError) as exc:
             raise CorruptError(f"not the file of a step: {said_by(exc)}") from exc
 

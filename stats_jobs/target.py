@@ -70,15 +70,15 @@ class Target:
         """Whether values of a column are kept: once they are not, only a full run brings them back."""
         if (omits := self.options.omits_values(column.name)) or self.options.mode == FULL:
             return not omits
-        ours = (known for known in self.known[column.field_id] if known.said.is_ours)
-        return next((known.said.provenance.keeps_values for known in ours), True)
+        ours = (known for known in self.known[column.field_id] if known.properties.is_ours)
+        return next((known.properties.provenance.keeps_values for known in ours), True)
 
     def must_rewrite(self, column: Column) -> bool:
         """Whether values are stored beside the sketch of the snapshot that the options exclude."""
         known = self.current.get(column.field_id)
-        if known is None or not known.said.is_ours:
+        if known is None or not known.properties.is_ours:
             return False
-        return self.options.omits_values(column.name) and known.said.provenance.keeps_values
+        return self.options.omits_values(column.name) and known.properties.provenance.keeps_values
 
     def kept_steps(self) -> KeptSteps | None:
         """Where a large run keeps what it has read; None if it may not, since no value of some column is to be kept."""

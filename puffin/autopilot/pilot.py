@@ -161,8 +161,8 @@ class Autopilot:
         self._count_budget()
         level = logging.ERROR if event.outcome == FAILED else logging.INFO
         about = {"table": event.table, "is_told": self._listener is not None}
-        said = event.error or event.reason
-        _log.log(level, "%s: %s %s: %s", event.table, event.action, event.outcome, said, extra=about)
+        message = event.error or event.reason
+        _log.log(level, "%s: %s %s: %s", event.table, event.action, event.outcome, message, extra=about)
         if event.outcome != SKIPPED:
             publish(event, self.policy)
         if self._listener is not None:

@@ -29,7 +29,7 @@ class Done:
     rows_read: int = 0
     bytes_read: int = 0
 
-    def beside(self, other: Done) -> Done:
+    def plus(self, other: Done) -> Done:
         return Done(
             self.snapshot_id if other.snapshot_id is None else other.snapshot_id,
             self.committed or other.committed,

@@ -122,7 +122,7 @@ class Worker:
         try:
             with self._sparks.lend(verdict.bytes) as spark:
                 for each in run_table(verdict, self._policy.limits.driver_bytes, spark, self._progress):
-                    done = done.beside(each)
+                    done = done.plus(each)
         except Exception as exc:  # noqa: BLE001 - a table must not stop the others
             outcome, error = (INTERRUPTED if self._stopped.is_set() else FAILED), _told(exc, verdict)
             # What a failed run has read is not known; the estimate is what it could have been.

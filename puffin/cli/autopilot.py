@@ -149,7 +149,7 @@ def until_stopped(pilot: Autopilot, run: Callable[[], list[Verdict]]) -> list[Ve
 
 
 @contextlib.contextmanager
-def beside(pilot: Autopilot) -> Iterator[Callable[[], None]]:
+def alongside_server(pilot: Autopilot) -> Iterator[Callable[[], None]]:
     """Stop an autopilot at the end of the block, which starts it by calling what is yielded."""
     thread = _thread(pilot.run)
     try:

@@ -59,9 +59,9 @@ def _lines(found: TableEstimate, rows_changed: RowsChanged | None) -> Iterator[s
     document = found.to_json()
     snapshot = "no snapshot yet" if found.snapshot_id is None else f"snapshot {found.snapshot_id}"
     yield f"{found.table} ({found.format}, {snapshot}, {counted(found.row_count, 'row')})"
-    yield _said("row", document["rows"], document["lower"], document["upper"])
+    yield _line("row", document["rows"], document["lower"], document["upper"])
     if found.groups is not None:
-        yield _said("group", document["groups"], document["groups-lower"], document["groups-upper"])
+        yield _line("group", document["groups"], document["groups-lower"], document["groups-upper"])
     if found.guessed:
         yield f"no statistics of {', '.join(found.guessed)}: the number of groups is a guess"
     if rows_changed is not None:
@@ -70,5 +70,5 @@ def _lines(found: TableEstimate, rows_changed: RowsChanged | None) -> Iterator[s
         yield from aligned([("predicate", "method"), *found.methods])
 
 
-def _said(what: str, number: int, lower: int, upper: int) -> str:
+def _line(what: str, number: int, lower: int, upper: int) -> str:
     return f"{counted(number, what)} ({'exact' if lower == upper else f'{lower:,} to {upper:,}'})"

@@ -139,7 +139,7 @@ def command(
         ttl_seconds=ttl,
         hosts=hosts,
         iceberg=iceberg,
-        **({} if pilot is None else _beside(pilot)),
+        **({} if pilot is None else _autopilot_settings(pilot)),
         limits=Limits(body=max_body, running=max_requests, request_seconds=timeout),
     )
     try:
@@ -152,9 +152,9 @@ def command(
     if pilot is None:
         serve(settings, host, port, announce)
         return
-    from puffin.cli.autopilot import beside
+    from puffin.cli.autopilot import alongside_server
 
-    with errors_shown("puffin.autopilot", stderr), beside(pilot) as start:
+    with errors_shown("puffin.autopilot", stderr), alongside_server(pilot) as start:
 
         def begin(address: str, bound: int) -> None:
             announce(address, bound)
@@ -171,7 +171,7 @@ def _autopilot(file: str, stderr: Diagnostics) -> Autopilot:
     return Autopilot(read_policy(file), verbose=stderr.spark_may_print)
 
 
-def _beside(pilot: Autopilot) -> dict[str, Any]:
+def _autopilot_settings(pilot: Autopilot) -> dict[str, Any]:
     """What server and autopilot tell each other, as settings of the server."""
     return {"more_metrics": pilot.counts.render, "verdicts": pilot.last, "asked": pilot.asked.add}
 

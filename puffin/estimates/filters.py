@@ -77,13 +77,13 @@ class Methods(NamedTuple):
     of_predicates: tuple[tuple[Predicate, str], ...]
     together: str | None
 
-    def said(self) -> tuple[tuple[str, str], ...]:
+    def named(self) -> tuple[tuple[str, str], ...]:
         """Each predicate with its method, in their order, and the whole filter if it is on several columns."""
-        said = tuple((str(predicate), method) for predicate, method in self.of_predicates)
-        return said if self.together is None else (*said, (_said(self.where), self.together))
+        named = tuple((str(predicate), method) for predicate, method in self.of_predicates)
+        return named if self.together is None else (*named, (_text(self.where), self.together))
 
     def to_json(self) -> list[dict[str, str]]:
-        return [{"predicate": predicate, "method": method} for predicate, method in self.said()]
+        return [{"predicate": predicate, "method": method} for predicate, method in self.named()]
 
 
 def rows_of_filter(table: TableRows, where: Expression, filter_: ByColumn) -> tuple[Interval, Methods]:
@@ -144,7 +144,7 @@ def _with_tuples(table: TableRows, parts: Sequence[FilterPart], each: Sequence[I
     whole = [ids for ids in table.sets if ids[0] in left and all(map(left.__contains__, ids))]
     if not whole and len(table.sets[0]) == 2:
         return _all_of(each, rows), INDEPENDENCE
-    known = _Together(table, left, each)
+    known = _JointEstimate(table, left, each)
     for field_ids in whole:
         known.add(field_ids)
     if len(known.covered) < len(left) > 1 and len(table.sets[0]) > 2:
@@ -161,7 +161,7 @@ def _with_tuples(table: TableRows, parts: Sequence[FilterPart], each: Sequence[I
     return Interval(together, rest.lower, rest.upper).within(rest.lower, rest.upper), INDEPENDENCE
 
 
-class _Together:
+class _JointEstimate:
     """
     What joint sketches tell of the columns of a filter, one set of columns after the other.
 
@@ -265,8 +265,8 @@ def _combined(parts: Sequence[FilterPart], is_and: bool) -> FilterPart:
     return made[0] if len(made) == 1 else Joined(tuple(made), is_and)
 
 
-def _said(where: Expression) -> str:
+def _text(where: Expression) -> str:
     if isinstance(where, Combination):
-        parts = (f"({_said(part)})" if isinstance(part, Combination) else _said(part) for part in where.parts)
+        parts = (f"({_text(part)})" if isinstance(part, Combination) else _text(part) for part in where.parts)
         return (" and " if where.is_and else " or ").join(parts)
     return str(where) if isinstance(where, Predicate) else str(where.value).lower()

@@ -151,7 +151,7 @@ class SideRows(NamedTuple):
         return cls(rows, semi, anti, outer.within(min(rows.lower, outer.upper), outer.upper))
 
 
-class _Way(NamedTuple):
+class _Sum(NamedTuple):
     """What is summed over the values: the product of rows, or the rows of one side that have a partner."""
 
     exact: tuple[float, float, float]
@@ -172,9 +172,9 @@ def join_rows(found: Matches, whole: Matches | None = None) -> JoinRows:
         method = EXACT
     else:
         method = HEAVY_AND_SAMPLE if found.left.heavy or found.right.heavy or found.both_heavy else SAMPLE
-    rows = _summed(found, whole, _Way(found.exact_rows, found.light_rows, whole.light_rows, True, True))
-    left_semi = _summed(found, whole, _Way(found.exact_left, found.light_left, whole.light_left, True, False))
-    right_semi = _summed(found, whole, _Way(found.exact_right, found.light_right, whole.light_right, False, True))
+    rows = _summed(found, whole, _Sum(found.exact_rows, found.light_rows, whole.light_rows, True, True))
+    left_semi = _summed(found, whole, _Sum(found.exact_left, found.light_left, whole.light_left, True, False))
+    right_semi = _summed(found, whole, _Sum(found.exact_right, found.light_right, whole.light_right, False, True))
     return JoinRows(rows, left_semi, right_semi, method)
 
 
@@ -208,7 +208,7 @@ def _with_partner(rows: Interval, partners: Interval) -> Interval:
     return Interval(min(rows.rows * min(1.0, partners.rows), upper), rows.lower if partners.lower >= 1 else 0.0, upper)
 
 
-def _summed(found: Matches, whole: Matches, way: _Way) -> Interval:
+def _summed(found: Matches, whole: Matches, way: _Sum) -> Interval:
     low, mid, high = way.exact
     if found.is_complete:
         return Interval(mid, low, high)
@@ -218,7 +218,7 @@ def _summed(found: Matches, whole: Matches, way: _Way) -> Interval:
     return Interval(mid, low, high).plus(_together((light, left, right)))
 
 
-def _of_light(found: Matches, whole: Matches, way: _Way) -> Interval:
+def _of_light(found: Matches, whole: Matches, way: _Sum) -> Interval:
     """The sum over all light values, from that over the sampled ones."""
     if way.whole_light.values == 0:
         return _of_unseen(whole, way)
@@ -247,7 +247,7 @@ def _of_light(found: Matches, whole: Matches, way: _Way) -> Interval:
     return Interval(rows, max(0.0, rows - reach), rows + reach).within(0, most)
 
 
-def _of_unseen(whole: Matches, way: _Way) -> Interval:
+def _of_unseen(whole: Matches, way: _Sum) -> Interval:
     """The sum over light values of which both samples have none: up to what chance may leave out of samples."""
     light, most = whole.light, AT_95**2 * (1 - whole.share) / whole.share
     sides = (

@@ -40,7 +40,7 @@ def refuse_julian(
             switch = switches.get(field_id)
             if switch is not None and (oldest := _oldest(values.array)) is not None and oldest < switch:
                 raise UnsupportedTableError(
-                    f"{where}: column {names[field_id]}: values before {_said(switch)} are Julian dates in a file of "
+                    f"{where}: column {names[field_id]}: values before {_day(switch)} are Julian dates in a file of "
                     "Spark's legacy mode, which this version does not read: leave the column out, or rewrite the file"
                 )
         yield found
@@ -86,5 +86,5 @@ def _oldest(array: pa.Array) -> float | None:
     return days_or_units * (_MICROS[array.type.unit] if pa.types.is_timestamp(array.type) else 1)
 
 
-def _said(switch: int) -> str:
+def _day(switch: int) -> str:
     return "1900-01-01" if switch == _ALL_ZONES else "1582-10-15"

@@ -30,8 +30,8 @@ def error_about(where: str, exc: Exception, schema: Mapping[str, Any]) -> Puffin
     from puffin.iceberg.sdk import check_configuration, one_line
 
     check_configuration()
-    said = one_line(exc)
-    if (unknown := _UNKNOWN_FIELD.fullmatch(said)) is not None:
+    message = one_line(exc)
+    if (unknown := _UNKNOWN_FIELD.fullmatch(message)) is not None:
         types = {field.name: field.type for field in fields_of(schema)}
         if unknown[1] in types:  # pyiceberg does not know its type, and the schema that it was given lacks it
             type_ = types[unknown[1]]
@@ -39,17 +39,17 @@ def error_about(where: str, exc: Exception, schema: Mapping[str, Any]) -> Puffin
             return UnsupportedTypeError(f"filter {where!r}: column {unknown[1]!r} of type {kind} cannot be filtered")
         hint = did_you_mean(unknown[1], types)
         return ColumnNotFound(f"filter {where!r}: no column {unknown[1]!r}{hint}")
-    if (kinds := _OTHER_KIND.fullmatch(said)) is not None:
-        said = f"expected a literal of type {kinds[2]}, found a {kinds[1].lower()}"
+    if (kinds := _OTHER_KIND.fullmatch(message)) is not None:
+        message = f"expected a literal of type {kinds[2]}, found a {kinds[1].lower()}"
         if (nested := _NESTED_KIND.fullmatch(kinds[2])) is not None:
-            said = f"expected a primitive column to compare, found a {nested[1]}"
+            message = f"expected a primitive column to compare, found a {nested[1]}"
         elif _WITHOUT_LITERALS.fullmatch(kinds[2]) is not None:
-            said = f"filters cannot compare columns of type {kinds[2]}, only test them for null"
-    elif _IN_A_LIST.fullmatch(said) is not None:
-        said = "expected a column outside lists and maps, found one inside"
-    elif (time := _OTHER_TIME.match(said)) is not None:
+            message = f"filters cannot compare columns of type {kinds[2]}, only test them for null"
+    elif _IN_A_LIST.fullmatch(message) is not None:
+        message = "expected a column outside lists and maps, found one inside"
+    elif (time := _OTHER_TIME.match(message)) is not None:
         zone = "" if time[1] in ("Zone", "Invalid timestamp without") else "+00:00"
-        said = f"expected a timestamp such as '2026-01-31T12:00:00{zone}', found {time[2]!r}"
+        message = f"expected a timestamp such as '2026-01-31T12:00:00{zone}', found {time[2]!r}"
     elif isinstance(exc, decimal.InvalidOperation):
-        said = "expected a decimal number"
-    return UsageError(f"filter {where!r}: {said}")
+        message = "expected a decimal number"
+    return UsageError(f"filter {where!r}: {message}")

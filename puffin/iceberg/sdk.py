@@ -250,6 +250,6 @@ def filesystem_for(properties: Mapping[str, str]) -> Callable[[str], pyarrow.fs.
 
 def one_line(exc: BaseException) -> str:
     """Another library's error as its first non-empty line; its type if it has no text."""
-    said = getattr(exc, "message", None) or exc  # Thrift's errors have this field, and print as code
-    lines = [line.strip() for line in str(said).splitlines() if line.strip()]
+    message = getattr(exc, "message", None) or exc  # Thrift's errors have this field, and print as code
+    lines = [line.strip() for line in str(message).splitlines() if line.strip()]
     return lines[0] if lines else type(exc).__name__

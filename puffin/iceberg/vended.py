@@ -67,8 +67,8 @@ def opening_properties(
     found = io_properties({**catalog.properties, **of_table, **lent})
     if any(name.startswith(_LENT) for name in lent):
         now = time.time()
-        said = [int(value) / 1000 for name, value in lent.items() if name.startswith(_EXPIRES)]
-        ends = min((end for end in said if end > now), default=now + _SHORTEST)  # the past is of another clock
+        expiries = [int(value) / 1000 for name, value in lent.items() if name.startswith(_EXPIRES)]
+        ends = min((end for end in expiries if end > now), default=now + _SHORTEST)  # the past is of another clock
         found[RENEWAL] = json.dumps(
             {
                 "catalog": catalog.name,

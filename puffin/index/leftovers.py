@@ -65,10 +65,10 @@ def _of_home(home: IndexHome, limit: AgeLimit) -> Leftovers:
             candidates += [(file, "a segment that is not in the index") for file in found]
     files, kept = [], []
     for file, reason in candidates:
-        said = "a temporary file of a job that did not end" if is_temporary_name(file.name) else reason
+        why = "a temporary file of a job that did not end" if is_temporary_name(file.name) else reason
         objection = limit.objection(file) or doubt or link_objection(file, store)
         if objection is None:
-            files.append(Leftover(file, said))
+            files.append(Leftover(file, why))
         else:
             kept.append(Kept(file.uri, objection))
     return Leftovers(tuple(files), tuple(kept))

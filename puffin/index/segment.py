@@ -213,7 +213,7 @@ def write_segment(
     with store.create(segment_uri(segment_id)) as sink:
         writer = PuffinWriter(sink, properties={CREATED_BY: created_by()})
 
-        def add(type_: str, stored: bytes, said: Mapping[str, str], codec: str | None = None) -> int:
+        def add(type_: str, stored: bytes, more: Mapping[str, str], codec: str | None = None) -> int:
             metadata = BlobMetadata(
                 type=type_,
                 fields=(plan.field_id,),
@@ -222,7 +222,7 @@ def write_segment(
                 offset=FIRST_BLOB_OFFSET,
                 length=len(stored),
                 compression_codec=codec,
-                properties={**properties, **said},
+                properties={**properties, **more},
             )
             return writer.copy(RawBlob(metadata=metadata, stored=stored)).offset
 
@@ -262,8 +262,8 @@ def _write_class(
             group.fill(rows[:, begin:end], first)
             begin = end
         rows[:, -1] = row_checksums(rows, first)
-        said = {"lg-blocks": str(lg_blocks), "first-block": str(first)}
-        offsets.append(add(INDEX_V1, rows.tobytes(), said))
+        more = {"lg-blocks": str(lg_blocks), "first-block": str(first)}
+        offsets.append(add(INDEX_V1, rows.tobytes(), more))
     return {"lg-blocks": lg_blocks, "rows-per-chunk": per_chunk, "offsets": offsets, "files": files}
 
 

@@ -61,7 +61,7 @@ class View:
     planner: KeptPlanner | None = None
     estimator: Estimator | None = None
 
-    def counts_at(self, now: float) -> bool:
+    def is_fresh_at(self, now: float) -> bool:
         """Whether the view and its answers are still valid; if so, mark the view as used."""
         if now >= self.fresh_until:
             return False
@@ -141,7 +141,7 @@ class TableCache:
     def _fresh(self, table: str, selector: SnapshotSelector, now: float) -> View | None:
         kept = self._tables.get(table)
         view = None if kept is None else kept.views.get(selector)
-        return view if view is not None and view.counts_at(now) else None
+        return view if view is not None and view.is_fresh_at(now) else None
 
     def _renew(self, name: str, selector: SnapshotSelector, gate: Gate) -> View:
         kept = self._tables.get(name)

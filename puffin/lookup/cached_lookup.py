@@ -120,7 +120,7 @@ class Lookup:
         """The cached answer to a question; errors as for `ndv`."""
         now = self._clock()
         kept = self._cache.answers.get(question)
-        if kept is not None and kept.view.counts_at(now):
+        if kept is not None and kept.view.is_fresh_at(now):
             self.counts.hits += 1
             return kept
         view = self._cache.view(question.table, question.selector, now)
@@ -129,11 +129,11 @@ class Lookup:
     def at_hand(self, question: Question) -> Kept | None:
         """What `ask` would return without any I/O; None if it would have to read."""
         kept = self._cache.answers.get(question)
-        return kept if kept is not None and self.still_counts(kept) else None
+        return kept if kept is not None and self.is_fresh(kept) else None
 
-    def still_counts(self, kept: Kept) -> bool:
+    def is_fresh(self, kept: Kept) -> bool:
         """Whether a cached answer is still valid; if so, count a hit."""
-        if not kept.view.counts_at(self._clock()):
+        if not kept.view.is_fresh_at(self._clock()):
             return False
         self.counts.hits += 1
         return True

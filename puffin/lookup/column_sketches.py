@@ -149,7 +149,7 @@ def _error_about(opened: TableSnapshot, column: Column, error: PuffinError) -> P
 
 
 def _described(opened: TableSnapshot, known: KnownSketch, sketch: ThetaSketch, *, of_all_rows: bool) -> ColumnSketch:
-    summary = known.said.summary if of_all_rows else None
+    summary = known.properties.summary if of_all_rows else None
     rows = known.snapshot.total_records if of_all_rows and known.snapshot is not None else None
     if summary is not None and summary.row_count is not None:
         rows = summary.row_count
@@ -162,7 +162,7 @@ def _described(opened: TableSnapshot, known: KnownSketch, sketch: ThetaSketch, *
         column=known.column,
         sketch=sketch,
         hashed_type=known.type,
-        lg_k=known.said.lg_k,
+        lg_k=known.properties.lg_k,
         row_count=rows,
         value_count=rows if values is None else values,
         most_distinct=None if summary is None else summary.most_distinct,

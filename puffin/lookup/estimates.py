@@ -65,7 +65,7 @@ class TableEstimate:
     @property
     def methods(self) -> tuple[tuple[str, str], ...]:
         """For each predicate, and for a filter on several columns, how the rows were found."""
-        return self.how.said()
+        return self.how.named()
 
     @property
     def selectivity(self) -> float:
@@ -241,7 +241,7 @@ class Estimator:
     def _sets(self) -> tuple[tuple[int, ...], ...]:
         """The sets of columns that have a joint sketch, by field ids, which ascend; the largest sets first."""
         known = {} if self.opened.is_empty else known_sketches(self.opened)
-        sets = {ids for sketches in known.values() for each in sketches for ids in each.said.joint}
+        sets = {ids for sketches in known.values() for each in sketches for ids in each.properties.joint}
         return tuple(sorted(sets, key=lambda ids: (-len(ids), ids)))
 
     def tuples(self, field_ids: tuple[int, ...]) -> TupleRows | None:

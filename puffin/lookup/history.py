@@ -61,9 +61,9 @@ def column_history(opened: TableSnapshot, question: Question) -> ColumnHistory:
     for known in [] if opened.is_empty else known_sketches(opened, [wanted.field_id])[wanted.field_id]:
         if len(points) == MOST_POINTS:
             break
-        if known.snapshot is None or known.snapshot.snapshot_id in points or known.said.distinct is None:
+        if known.snapshot is None or known.snapshot.snapshot_id in points or known.properties.distinct is None:
             continue
-        point = HistoryPoint(known.snapshot, known.said.distinct, known.said.summary)
+        point = HistoryPoint(known.snapshot, known.properties.distinct, known.properties.summary)
         points[known.snapshot.snapshot_id] = point
     return ColumnHistory(question.table, wanted, tuple(points.values())[::-1])
 

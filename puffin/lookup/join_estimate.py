@@ -50,7 +50,7 @@ class JoinSide:
     @property
     def methods(self) -> tuple[tuple[str, str], ...]:
         """How the rows of each predicate of the filter were found; as `TableEstimate.methods`."""
-        return () if self.how is None else self.how.said()
+        return () if self.how is None else self.how.named()
 
     def to_json(self) -> dict[str, Any]:
         return {"table": self.table, "column": self.column, "ndv": self.ndv, "row-count": self.row_count}

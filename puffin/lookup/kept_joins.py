@@ -75,8 +75,8 @@ class _Pair:
     def __init__(self, left: _Asked, right: _Asked) -> None:
         one, other = (_columns(asked, estimator) for asked, estimator in (left, right))
         if len(one) != len(other):
-            said = " and ".join("+".join(column.name for column in columns) for columns in (one, other))
-            raise UsageError(f"expected as many columns on both sides of a join, found {said}")
+            both = " and ".join("+".join(column.name for column in columns) for columns in (one, other))
+            raise UsageError(f"expected as many columns on both sides of a join, found {both}")
         self._sides = (left[1], one), (right[1], other)
         if len(one) == 1:
             sketches = (column_sketch(estimator.opened, asked.question) for asked, estimator in (left, right))
@@ -100,8 +100,8 @@ class _Pair:
 
     def estimate(self, left_where: str | None, right_where: str | None) -> JoinEstimate:
         found = self._by_sketches
-        is_mere = len(self._sides[0][1]) == 1 and left_where is None and right_where is None
-        if is_mere and not all(estimator.has_cheap_rows for estimator, _ in self._sides):  # it reads no manifests
+        has_no_filter = len(self._sides[0][1]) == 1 and left_where is None and right_where is None
+        if has_no_filter and not all(estimator.has_cheap_rows for estimator, _ in self._sides):  # it reads no manifests
             return found
         left, right = Side(*self._sides[0], left_where), Side(*self._sides[1], right_where)
         rows = self._rows.of(left, right)

@@ -185,7 +185,7 @@ def _rows_changed_share(opened: TableSnapshot, nearest: KnownSketch) -> float | 
     if _has_counts(changes.removed):
         changed = _rows_in_files((*changes.added, *changes.removed))
     else:  # a Delta log need not say how many rows a removed file had
-        before = None if nearest.said.summary is None else nearest.said.summary.row_count
+        before = None if nearest.properties.summary is None else nearest.properties.summary.row_count
         if before is None or total is not None:
             return None
         deleted = sum(delete.record_count for task in tasks for delete in task.delete_files)
@@ -229,8 +229,8 @@ def _with_values(opened: TableSnapshot, unwanted: Sequence[str]) -> tuple[str, .
     """Those of these columns whose nearest sketch of ours has values beside it."""
     columns = opened.state.select_columns(unwanted)
     known = known_sketches(opened, [column.field_id for column in columns])
-    ours = {column.name: [k.said for k in known[column.field_id] if k.said.is_ours] for column in columns}
-    return tuple(name for name, said in ours.items() if said and said[0].provenance.keeps_values)
+    ours = {column.name: [k.properties for k in known[column.field_id] if k.properties.is_ours] for column in columns}
+    return tuple(name for name, sketches in ours.items() if sketches and sketches[0].provenance.keeps_values)
 
 
 def _why_none(opened: TableSnapshot) -> str:

@@ -73,7 +73,7 @@ def _nearest_count(opened: TableSnapshot) -> tuple[KnownSketch, int] | None:
     """The sketch of the nearest rows that were counted, whatever its column, and how many these are; None without."""
     every = (each for known in known_sketches(opened).values() for each in known)
     for each in sorted(every, key=lambda known: known.age):
-        summary = each.said.summary
+        summary = each.properties.summary
         if summary is not None and summary.row_count is not None:
             return each, summary.row_count
     return None

@@ -52,7 +52,7 @@ class Due:
     def __str__(self) -> str:
         if self.never:
             return "never"
-        said = [
+        limits = [
             None if self.rows_changed is None else f"{shown_share(self.rows_changed)} of the rows changed",
             None if self.snapshots is None else f"{self.snapshots:,} snapshots behind",
             None if self.age is None else f"statistics {shown_seconds(self.age)} old",
@@ -60,7 +60,7 @@ class Due:
                 self.index_files, f"the index lacks {self.index_files or 0:,} files"
             ),
         ]
-        conditions = " or ".join(each for each in said if each) or "there are no statistics"
+        conditions = " or ".join(each for each in limits if each) or "there are no statistics"
         return f"{conditions}, at most every {shown_seconds(self.at_most_every)}"
 
 

@@ -115,7 +115,7 @@ class Entrance:
     def _warm_answer(self, query_string: bytes) -> Encoded | None:
         known = self._warm.get(query_string)
         kept = None if known is None else known()
-        if kept is None or not self._lookup.still_counts(kept):
+        if kept is None or not self._lookup.is_fresh(kept):
             return None
         self._asked(kept.answer.table)
         answer: Encoded | None = kept.encoded

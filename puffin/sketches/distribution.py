@@ -177,7 +177,7 @@ class Distribution:
         low, high = (np.minimum(each, np.uint64(rows)) for each in (low, high))
         return replace(self, rows=rows, low=low, high=high, buckets=buckets)
 
-    def beside(self, counts: RowCounts) -> Distribution:
+    def pruned_by(self, counts: RowCounts) -> Distribution:
         """
         The same without values that have no rows left, or may have none, as row counts of the same rows tell.
 

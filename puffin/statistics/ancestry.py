@@ -43,7 +43,7 @@ class KnownSketch:
     freshness: Freshness
 
     @functools.cached_property
-    def said(self) -> SketchProperties:
+    def properties(self) -> SketchProperties:
         """The properties of the blob, those that only the file has as far as it can be read."""
         return SketchProperties(self.blob.properties, self._in_footer)
 
@@ -51,7 +51,7 @@ class KnownSketch:
     def footer_error(self) -> PuffinError | None:
         """Why properties that only the file has cannot be read, or None."""
         try:
-            if self.said.is_abridged:
+            if self.properties.is_abridged:
                 self.footers.find(self.entry, self.blob)
         except PuffinError as exc:
             return exc
@@ -68,12 +68,12 @@ class KnownSketch:
     @functools.cached_property
     def type(self) -> str | None:
         """The type as which the values were hashed; None if unknown."""
-        return self.said.type or self.state.column_type_at(self.snapshot, self.blob.fields[0])
+        return self.properties.type or self.state.column_type_at(self.snapshot, self.blob.fields[0])
 
     @property
     def summary(self) -> ColumnSummary | None:
         """Its summary, without the values and sizes of another type than the column has now."""
-        found = self.said.summary
+        found = self.properties.summary
         if found is None or self.type is None or self.type == self.column.type:
             return found
         if hashes_alike(self.type, self.column.type):
@@ -88,7 +88,7 @@ class KnownSketch:
     @functools.cached_property
     def mapping_changed(self) -> str | None:
         """Why files without field ids give other values for the column today, or None."""
-        mapping = self.said.provenance.mapping
+        mapping = self.properties.provenance.mapping
         if mapping is None or mapping == self.state.mapping_digest(self.column):
             return None
         return "the table's name mapping of the column has changed since it was made"
@@ -103,7 +103,7 @@ class KnownSketch:
     @property
     def mapping_doubt(self) -> str | None:
         """Why files may give other values for the column today, or None."""
-        if self.mapping_changed is None and not self.said.is_ours and self.state.name_mapping is not None:
+        if self.mapping_changed is None and not self.properties.is_ours and self.state.name_mapping is not None:
             return "the table has a name mapping, and nobody noted whether the earlier sketch depends on it"
         return self.mapping_changed
 

@@ -71,8 +71,8 @@ def choose_retained(
 
 def sketch_blobs(statistics: Iterable[ColumnStatistics], snapshot: Snapshot, codec: str | None) -> list[Blob]:
     """One theta blob of this snapshot for each column."""
-    said = ((each, to_properties(each.values, each.column.type, each.provenance)) for each in statistics)
-    return [_blob(each, THETA, snapshot, codec, properties) for each, properties in said]
+    described = ((each, to_properties(each.values, each.column.type, each.provenance)) for each in statistics)
+    return [_blob(each, THETA, snapshot, codec, properties) for each, properties in described]
 
 
 def companion_blobs(statistics: Iterable[ColumnStatistics], snapshot: Snapshot) -> PrivateState:
@@ -111,7 +111,7 @@ def assemble(
         theta[0] = _saying(*theta[0], {HOME: home})
     if len(theta) > MOST_WHOLE:
         theta = [_abridged(*each) for each in theta]
-    states = [private, *(kept.beside for kept in retained)]
+    states = [private, *(kept.companions for kept in retained)]
     whole = PrivateState(
         {key: kept for state in states for key, kept in state.kept.items()},
         frozenset().union(*(state.omitted for state in states)),
@@ -146,8 +146,8 @@ def _blob(
 
 
 def _abridged(blob: Blob | RawBlob, entry: BlobEntry) -> tuple[Blob | RawBlob, BlobEntry]:
-    said = SketchProperties(entry.properties)
-    if not said.is_ours or said.is_abridged:
+    properties = SketchProperties(entry.properties)
+    if not properties.is_ours or properties.is_abridged:
         return blob, entry
     blob, entry = _saying(blob, entry, {**entry.properties, ABRIDGED: "1"})
     return blob, dataclasses.replace(entry, properties=abridged(entry.properties))
@@ -155,8 +155,8 @@ def _abridged(blob: Blob | RawBlob, entry: BlobEntry) -> tuple[Blob | RawBlob, B
 
 def _saying(blob: Blob | RawBlob, entry: BlobEntry, properties: Mapping[str, str]) -> tuple[Blob | RawBlob, BlobEntry]:
     """A sketch and its entry, with properties of both."""
-    said = dataclasses.replace(entry, properties={**entry.properties, **properties})
+    updated = dataclasses.replace(entry, properties={**entry.properties, **properties})
     if isinstance(blob, Blob):
-        return dataclasses.replace(blob, properties=said.properties), said
+        return dataclasses.replace(blob, properties=updated.properties), updated
     stored = dataclasses.replace(blob.metadata, properties={**blob.metadata.properties, **properties})
-    return dataclasses.replace(blob, metadata=stored), said
+    return dataclasses.replace(blob, metadata=stored), updated

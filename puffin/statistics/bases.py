@@ -56,12 +56,12 @@ class Bases:
 
         If only so many rows are added, the base may get deltas.
         """
-        said = known.said
+        properties = known.properties
         gets_deltas = rows_added is not None and self._takes_delta(known, rows_added)
         found = {
             kind: self._value(known, kind)
-            for kind in sized_kinds(said.lg_k)
-            if kind.is_default and (kind.home is not Home.PRIVATE or said.is_ours)
+            for kind in sized_kinds(properties.lg_k)
+            if kind.is_default and (kind.home is not Home.PRIVATE or properties.is_ours)
             if not (gets_deltas and kind in WITH_DELTAS)
         }
         values: Values = {kind: value for kind, value in found.items() if value is not None}
@@ -71,9 +71,9 @@ class Bases:
         stored = WITH_DELTAS if gets_deltas else [kind for kind in values if kind.home is Home.PRIVATE]
         private = {kind: self._blobs.kept(known, kind) for kind in stored}
         kept = {kind: where for kind, where in private.items() if where is not None}
-        provenance = said.provenance
-        if not said.is_ours:
-            provenance = Provenance(writer=said.writer(self._blobs.created_by(known.entry)) or "")
+        provenance = properties.provenance
+        if not properties.is_ours:
+            provenance = Provenance(writer=properties.writer(self._blobs.created_by(known.entry)) or "")
         if self._blobs.puts_aside:
             values = LaterValues({kind: self._later(known, kind, value) for kind, value in values.items()})
         return Base(values, provenance, kept, gets_deltas)
@@ -81,13 +81,13 @@ class Bases:
     def objection(self, known: KnownSketch, base: Base, lg_k: int) -> str | None:
         """Why a base cannot be built on, or None. Raises as `Trust.objection`."""
         sketch = base.values[THETA]
-        if not known.said.is_ours and sketch.estimating and sketch.retained < _FULL_SHARE * (1 << lg_k):
+        if not known.properties.is_ours and sketch.estimating and sketch.retained < _FULL_SHARE * (1 << lg_k):
             return f"the earlier sketch has {sketch.retained} hashes, fewer than one of lg-k {lg_k}"
         return self._trust.objection(known, sketch)
 
     def missing_beside(self, known: KnownSketch) -> str | None:
         """What is missing beside a sketch, or None; StorageError if the storage failed."""
-        if not known.said.is_ours:
+        if not known.properties.is_ours:
             return "another engine made the earlier sketch, without row counts and bounds"
         if self._blobs.has_lost_file(known.entry):
             return "the earlier statistics file is gone, or is not the one that was written"
@@ -101,7 +101,7 @@ class Bases:
         return has_private_state(self._opened)
 
     def _takes_delta(self, known: KnownSketch, rows: int) -> bool:
-        if not known.said.is_ours or not self._blobs.takes_delta(known, rows):
+        if not known.properties.is_ours or not self._blobs.takes_delta(known, rows):
             return False
         private = {kind: self._blobs.kept(known, kind) for kind in WITH_DELTAS}
         kept = {kind: where for kind, where in private.items() if where is not None}
@@ -129,12 +129,12 @@ class AnnouncedBases(Bases):
     """
 
     def read(self, known: KnownSketch, rows_added: int | None = None) -> Base:
-        if not known.said.is_ours:
+        if not known.properties.is_ours:
             return super().read(known, rows_added)
         if known.footer_error is not None:
             raise known.footer_error
         private = (kind for kind in private_kinds() if self._blobs.kept(known, kind) is not None)
-        return Base(dict.fromkeys(private), known.said.provenance)
+        return Base(dict.fromkeys(private), known.properties.provenance)
 
     def objection(self, known: KnownSketch, base: Base, lg_k: int) -> str | None:
-        return noted_objection(known) if known.said.is_ours else super().objection(known, base, lg_k)
+        return noted_objection(known) if known.properties.is_ours else super().objection(known, base, lg_k)

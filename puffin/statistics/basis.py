@@ -156,8 +156,8 @@ def _plan_on(given: PlanningInput, known: KnownSketch) -> ColumnPlan:
     bases = given.bases
     if known.snapshot is None:
         raise Unfit("the snapshot of its earlier statistics has expired, or is of another branch")
-    if known.said.lg_k != given.lg_k:
-        raise Unfit(f"the earlier sketch has lg-k {known.said.lg_k}, expected {given.lg_k}")
+    if known.properties.lg_k != given.lg_k:
+        raise Unfit(f"the earlier sketch has lg-k {known.properties.lg_k}, expected {given.lg_k}")
     if known.column_mismatch is not None:
         raise Unfit(known.column_mismatch)
     changes = given.opened.changes_since(known.snapshot).narrowed
@@ -175,7 +175,7 @@ def _plan_on(given: PlanningInput, known: KnownSketch) -> ColumnPlan:
 
 def _can_do(known: KnownSketch, plan: ColumnPlan) -> bool:
     """Whether another engine's sketch can be carried, or gives the same result as a full run when built on."""
-    if known.said.is_ours or plan.base is None:
+    if known.properties.is_ours or plan.base is None:
         return False
     # Engines sample differently: only a sketch that has every hash is the same for all of them.
     return known.age == 0 or not plan.base.values[THETA].estimating
@@ -184,4 +184,4 @@ def _can_do(known: KnownSketch, plan: ColumnPlan) -> bool:
 def _keeps_foreign(given: PlanningInput, plan: ColumnPlan) -> bool:
     """Whether the plan leaves another engine's sketch of the snapshot itself as it is."""
     nearest = next(iter(given.known[plan.column.field_id]), None)
-    return plan.base_id == given.opened.snapshot.snapshot_id and nearest is not None and not nearest.said.is_ours
+    return plan.base_id == given.opened.snapshot.snapshot_id and nearest is not None and not nearest.properties.is_ours

@@ -42,7 +42,7 @@ def joint_of(
     found: dict[tuple[int, ...], FoundJoint] = {}
     for each_id, sketches in known_sketches(opened, field_ids).items():
         for known in sketches:
-            wanted = [ids for ids in known.said.joint if ids not in found and set(ids) <= set(field_ids)]
+            wanted = [ids for ids in known.properties.joint if ids not in found and set(ids) <= set(field_ids)]
             read = _read(stored, known, errors) if wanted and each_id in opened.state.columns_by_id else None
             if read is None:
                 continue

@@ -53,7 +53,7 @@ def nearest_partition_sketches(
 
     errors: list[PuffinError] = []
     for each in known:
-        if each.said.partitions is not None:
+        if each.properties.partitions is not None:
             try:
                 return (each, stored.require(each, PARTITION_SKETCHES)), errors
             except PuffinError as exc:
@@ -73,7 +73,7 @@ def _answer(known: Sequence[KnownSketch], column: Column, stored: Callable[[], S
                 distinct = _read(each, stored())
             except PuffinError as exc:
                 errors.append(exc)
-                distinct = each.said.distinct
+                distinct = each.properties.distinct
         if distinct is not None:
             errors += [] if each.footer_error is None else [each.footer_error]
             return each.answer(distinct).with_summary(each.summary).found_after(errors)
@@ -88,6 +88,6 @@ def _read(known: KnownSketch, stored: StoredBlobs) -> Distinct:
 
 def _stated(each: KnownSketch, known: Iterable[KnownSketch]) -> Distinct | None:
     """The estimate in a sketch's properties; None without one, or if the sketch's size is in doubt."""
-    if not each.said.is_ours and any(other.said.lg_k != DEFAULT_LG_K for other in known):
+    if not each.properties.is_ours and any(other.properties.lg_k != DEFAULT_LG_K for other in known):
         return None  # an engine that extends our sketch keeps its size, and does not note it
-    return each.said.distinct
+    return each.properties.distinct

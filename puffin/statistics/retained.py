@@ -25,7 +25,7 @@ class RetainedBlob:
 
     raw: RawBlob
     entry: BlobEntry
-    beside: PrivateState = NOTHING_PRIVATE
+    companions: PrivateState = NOTHING_PRIVATE
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,11 +76,13 @@ def stored_sketches(opened: TableSnapshot, entry: StatisticsEntry) -> list[Retai
     state = read_private_state(opened, entry)
     if state is None:
         return retained
-    beside: dict[tuple[int, int], list[BlobKey]] = {}
+    by_sketch: dict[tuple[int, int], list[BlobKey]] = {}
     for key in (*state.kept, *state.omitted):
-        beside.setdefault((key.field_id, key.snapshot_id), []).append(key)
+        by_sketch.setdefault((key.field_id, key.snapshot_id), []).append(key)
     return [
-        dataclasses.replace(each, beside=state.only(beside.get((each.entry.fields[0], each.entry.snapshot_id), ())))
+        dataclasses.replace(
+            each, companions=state.only(by_sketch.get((each.entry.fields[0], each.entry.snapshot_id), ()))
+        )
         for each in retained
     ]
 
@@ -94,17 +96,17 @@ def with_entries(entry: StatisticsEntry, raws: Sequence[RawBlob], created_by: st
     retained = []
     for raw in raws:
         stored = raw.metadata
-        said = entry.sketches.get(stored.fields[0]) if stored.type == THETA_V1 and len(stored.fields) == 1 else None
-        if said is not None:
-            said = _whole(said, stored)
+        listed = entry.sketches.get(stored.fields[0]) if stored.type == THETA_V1 and len(stored.fields) == 1 else None
+        if listed is not None:
+            listed = _whole(listed, stored)
             marked = dataclasses.replace(stored, properties=SketchProperties(stored.properties).carried(created_by))
-            retained.append(RetainedBlob(dataclasses.replace(raw, metadata=marked), marked_entry(said, created_by)))
+            retained.append(RetainedBlob(dataclasses.replace(raw, metadata=marked), marked_entry(listed, created_by)))
     return retained
 
 
-def _whole(said: BlobEntry, stored: BlobMetadata) -> BlobEntry:
+def _whole(listed: BlobEntry, stored: BlobMetadata) -> BlobEntry:
     """A sketch's entry with the properties that it leaves to the file."""
-    return dataclasses.replace(said, properties=SketchProperties(said.properties, lambda: stored.properties).whole)
+    return dataclasses.replace(listed, properties=SketchProperties(listed.properties, lambda: stored.properties).whole)
 
 
 def marked_entry(blob: BlobEntry, created_by: str | None) -> BlobEntry:

@@ -65,7 +65,7 @@ class StoredBlobs:
         try:
             if isinstance(payload, PuffinError):
                 raise payload
-            return kind.read(known.said, known.column, payload)
+            return kind.read(known.properties, known.column, payload)
         except (CorruptError, UnsupportedError) as exc:
             raise CorruptError(f"{known.entry.statistics_path}: field {known.blob.fields[0]}: {exc}") from exc
 
@@ -143,7 +143,7 @@ class StoredBlobs:
         Blobs noted as omitted do not count, nor those beside sketches that we built on another engine's, nor kinds of
         which the manifest has none at all: the version that wrote it did not know them.
         """
-        if not known.said.is_hashed_here:
+        if not known.properties.is_hashed_here:
             return False
         return not all(state.has(_key_of(known.blob, type_)) for type_ in self._kept_types(known.entry, state))
 

@@ -40,12 +40,12 @@ class Trust:
 
         Raises PuffinError if the footer of the entry's file cannot be read.
         """
-        said, hashed = known.said, known.type
+        properties, hashed = known.properties, known.type
         if hashed is None:
             return "the statistics do not say of which type it was when they were made"
-        if said.is_ours:
+        if properties.is_ours:
             return noted_objection(known)
-        if objection := writer_objection(said.writer(self._stored.created_by(known.entry)), hashed):
+        if objection := writer_objection(properties.writer(self._stored.created_by(known.entry)), hashed):
             return _about_sketch(objection)
         if known.may_lack_changes:
             return "Trino extended its sketch, in which changes of rows before that may be missing"
@@ -67,9 +67,9 @@ class Trust:
 
 def noted_objection(known: KnownSketch) -> str | None:
     """Why a sketch of ours cannot be built on, or None, from metadata alone."""
-    writer, hashed = known.said.provenance.writer, known.type
+    writer, hashed = known.properties.provenance.writer, known.type
     return None if writer is None or hashed is None else _about_sketch(writer_objection(writer, hashed))
 
 
-def _about_sketch(said: str | None) -> str | None:
-    return None if said is None else f"its sketch {said}"
+def _about_sketch(objection: str | None) -> str | None:
+    return None if objection is None else f"its sketch {objection}"

@@ -50,16 +50,16 @@ class BoundsSearch:
 class _Sides:
     def __init__(self, known: Bounds) -> None:
         self._known = known
-        self._said = NO_VALUES
+        self._stated = NO_VALUES
         self.has_lower = self.has_upper = False
 
     def look(self, bounds: Bounds, *, is_whole: bool) -> None:
-        self._said = self._said.union(bounds)
+        self._stated = self._stated.union(bounds)
         if is_whole:  # a bound outside of the known ones is cut short, and no value of the file
             self.has_lower |= bounds.lower == self._known.lower
             self.has_upper |= bounds.upper == self._known.upper
 
     def found(self, deleted: bool) -> CloserBounds:
-        sides = ((self.has_lower, self._said.lower), (self.has_upper, self._said.upper))
-        is_loose = any(not has and (deleted or said is Missing.UNKNOWN) for has, said in sides)
-        return CloserBounds(self._known.intersection(self._said), is_loose)
+        sides = ((self.has_lower, self._stated.lower), (self.has_upper, self._stated.upper))
+        is_loose = any(not has and (deleted or missing is Missing.UNKNOWN) for has, missing in sides)
+        return CloserBounds(self._known.intersection(self._stated), is_loose)

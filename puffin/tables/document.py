@@ -77,14 +77,14 @@ def mapping_digest(mapping: Sequence[Mapping[str, Any]], path: Iterable[int]) ->
     import hashlib  # slow to import, and few tables have a name mapping
 
     level = mapping
-    said: list[Any] = []
+    claims: list[Any] = []
     for field_id in path:
         entry = next((entry for entry in level if entry.get("field-id") == field_id), None)
         names = set() if entry is None else {*entry["names"]}
         rivals = [(other.get("field-id"), other["names"]) for other in level if names.intersection(other["names"])]
-        said.append((field_id, sorted(names), rivals))
+        claims.append((field_id, sorted(names), rivals))
         level = [] if entry is None else entry.get("fields") or []
-    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:12]
+    return hashlib.sha256(json.dumps(claims).encode()).hexdigest()[:12]
 
 
 def _partition_fields(fields: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -64,8 +64,9 @@ class Predicate(NamedTuple):
     partitions: Mapping[int, PartitionTest]
 
     def __str__(self) -> str:
-        said = ", ".join(map(repr, self.values))
-        return f"{self.name} {self.op.value}{f' ({said})' if self.op in (Op.IN, Op.NOT_IN) else f' {said}'}".rstrip()
+        literals = ", ".join(map(repr, self.values))
+        listed = f"({literals})" if self.op in (Op.IN, Op.NOT_IN) else literals
+        return f"{self.name} {self.op.value} {listed}".rstrip()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

@@ -63,7 +63,7 @@ class Column:
                 nulls=0,
                 nans=0,
                 ndv=None,
-                distribution=spread.compact().beside(self.counts).cut().with_exact(self.counts),
+                distribution=spread.compact().pruned_by(self.counts).cut().with_exact(self.counts),
                 counts=self.counts,
             )
         )

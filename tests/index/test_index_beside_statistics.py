@@ -217,4 +217,4 @@ def test_packed_files_are_read_beside_an_index_that_has_no_column_of_the_table()
     unused: Any = None
     plan = IndexPlan(opened=unused, home=unused, before=unused, rates={}, lacks={})
     scan = Scan({Column(1, "k", "long", (1,), (None,)): (THETA,)}, (PackedFiles((b"",), 5, 500, "digest"),))
-    assert plan.beside([scan]) == [scan]
+    assert plan.with_filters([scan]) == [scan]

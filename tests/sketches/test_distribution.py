@@ -43,7 +43,7 @@ def counted(values: np.ndarray, parts: int = 1) -> tuple[Distribution, RowCounts
             counts.update_hashes(each.hashes, each.rows)
         found = builder.compact() if found is None else found.plus(builder.compact()).cut(times=2)
     assert found is not None
-    return found.beside(counts.compact()).cut(), counts.compact()
+    return found.pruned_by(counts.compact()).cut(), counts.compact()
 
 
 def longs(found: Distribution) -> list[int]:
@@ -183,7 +183,7 @@ def test_added_and_removed_rows_keep_the_bounds():
     (base, _), (removed, _) = counted(values), counted(values[gone])
     left, counts = counted(values[~gone])
     true = Counter(values[~gone].tolist())
-    found = base.minus(removed).beside(counts).cut()
+    found = base.minus(removed).pruned_by(counts).cut()
     assert found.rows == left.rows
     assert all(low <= true[v] <= high for v, low, high in zip(longs(found), found.low, found.high, strict=True))
     assert all(true[value] > 0 for value in longs(found))
@@ -222,7 +222,7 @@ def test_no_value_has_more_rows_than_are_left():
     values = np.repeat(np.arange(10_000), 2)
     base, removed = (counted(each)[0] for each in (np.append(values, [last, last]), values))
     counts = counted(np.array([last, last]))[1]
-    found = base.minus(removed).beside(counts).cut()
+    found = base.minus(removed).pruned_by(counts).cut()
     assert (found.rows, longs(found), found.high.tolist()) == (2, [last], [2])
     assert Distribution.from_bytes(found.to_bytes()) == found
 
@@ -232,7 +232,7 @@ def test_rows_of_a_value_that_leaves_the_sample_are_missed(busy_in_the_sample):
     counts = RowCountsBuilder(1000)  # fewer than the sample has
     for each in hash_rows(pa.array(values, pa.int64()), "long"):
         counts.update_hashes(each.hashes, each.rows)
-    found = part.plus(part).beside(counts.compact())
+    found = part.plus(part).pruned_by(counts.compact())
     assert busy not in found.hashes
     assert found.missed == 6
 

@@ -52,7 +52,7 @@ class Stored:
         return "whoever hashed it" if known.blob.properties.get("puffin-sidecar.writer") == "unknown" else None
 
     def missing_beside(self, known):
-        if not known.said.is_ours:
+        if not known.properties.is_ours:
             return "another engine made it"
         return "its state is gone" if known.entry.snapshot_id in self._lost else None
 

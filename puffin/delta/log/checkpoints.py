@@ -176,9 +176,9 @@ def _sidecar_uri(sidecar: Sidecar, directory: str) -> str:
 def _row_groups(uri: str, store: Store) -> list[int]:
     """The number of rows in each."""
     with store.open_input(uri) as source, _errors_about(uri):
-        said = pq.ParquetFile(source).metadata
-        _check_rows(said.num_rows, source.size())
-        return [said.row_group(group).num_rows for group in range(said.num_row_groups)]
+        footer = pq.ParquetFile(source).metadata
+        _check_rows(footer.num_rows, source.size())
+        return [footer.row_group(group).num_rows for group in range(footer.num_row_groups)]
 
 
 def _read_parquet(
@@ -194,9 +194,9 @@ def _read_parquet(
         _check_rows(parquet.metadata.num_rows, source.size())
         _check_structs(parquet.schema_arrow, columns)
         for group in range(parquet.num_row_groups) if row_groups is None else row_groups:
-            said = parquet.metadata.row_group(group)
+            stored = parquet.metadata.row_group(group)
             # Statistics of a file have a few kilobytes if the table has many columns.
-            rows = min(max(_BATCH_BYTES * said.num_rows // max(1, said.total_byte_size), _LEAST_ROWS), _MOST_ROWS)
+            rows = min(max(_BATCH_BYTES * stored.num_rows // max(1, stored.total_byte_size), _LEAST_ROWS), _MOST_ROWS)
             for batch in parquet.iter_batches(rows, row_groups=[group], columns=columns):
                 yield from read(batch)
 

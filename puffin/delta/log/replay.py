@@ -33,7 +33,7 @@ from puffin.tables.base import natural_number
 if TYPE_CHECKING:
     from puffin.delta.log.checkpoints import Outline
 
-Said: TypeAlias = dict[FileKey, AddFile | None]
+Changed: TypeAlias = dict[FileKey, AddFile | None]
 """Files that commits are about, each as its last action has it; None if that removed it."""
 
 _Result = TypeVar("_Result")
@@ -145,7 +145,7 @@ class LogSegment:
         """
         return self._first_readable(lambda start: fold(self._live_files(start, with_statistics=with_statistics)))
 
-    def outline(self, most_rows: int, least_files: int, worth_bytes: int) -> tuple[Outline, Said] | None:
+    def outline(self, most_rows: int, least_files: int, worth_bytes: int) -> tuple[Outline, Changed] | None:
         """
         The files of the checkpoint that the version begins with, and what commits say after it.
 
@@ -165,10 +165,10 @@ class LogSegment:
             outline = outline_of(start, content, self._store, most_rows, least_files)
         except (CorruptMetadataError, FileNotFound):
             return None  # `fold_files` tells why, or does with an older checkpoint
-        return None if outline is None else (outline, self._said_since(start))
+        return None if outline is None else (outline, self._changed_since(start))
 
     def _live_files(self, start: Checkpoint, *, with_statistics: bool) -> Iterator[FileWithStatistics]:
-        live = self._said_since(start)
+        live = self._changed_since(start)
         texts = self._statistics_since(start) if with_statistics else {}
         for file, text in self._checkpoint_files(start, with_statistics=with_statistics):
             key = file.key
@@ -178,13 +178,13 @@ class LogSegment:
                 texts.setdefault(key, text)
         yield from ((file, texts.get(key)) for key, file in live.items() if file is not None)
 
-    def _said_since(self, start: Checkpoint) -> Said:
+    def _changed_since(self, start: Checkpoint) -> Changed:
         """The files that commits after a checkpoint are about; None for those that they removed."""
-        said: Said = {}
+        changed: Changed = {}
         for commit in self.commits(after=start.version):
-            said.update((file.key, None) for file in commit.removes)
-            said.update((file.key, file) for file in commit.adds)
-        return said
+            changed.update((file.key, None) for file in commit.removes)
+            changed.update((file.key, file) for file in commit.adds)
+        return changed
 
     def _checkpoint_files(self, start: Checkpoint, *, with_statistics: bool) -> Iterator[FileWithStatistics]:
         """The files of a checkpoint, each once, though the protocol has no other checkpoints."""

@@ -37,11 +37,11 @@ def plan_in_parts(state: DeltaState) -> PartedPlan | None:
     found = state.segment.outline(_PART_ROWS, LEAST_FILES, _WORTH_A_LOOK)
     if found is None:
         return None
-    outline, said = found
-    if len(said) > MOST_CHANGED or len(np.unique(outline.paths)) < len(outline.paths):
+    outline, changed = found
+    if len(changed) > MOST_CHANGED or len(np.unique(outline.paths)) < len(outline.paths):
         return None  # a path that is there twice has to count once, which no part can know
-    added = tuple(file for file in said.values() if file is not None)
-    planner = _Planner(Tasks.of(state), frozenset(said), added)
+    added = tuple(file for file in changed.values() if file is not None)
+    planner = _Planner(Tasks.of(state), frozenset(changed), added)
     parts = [Part(json.dumps(dataclasses.astuple(rows)).encode(), rows.stop - rows.start) for rows in outline.rows]
 
     def prepare(_: Elsewhere) -> _Planner:
@@ -57,12 +57,12 @@ class _Planner:
     Plans rows of a checkpoint, which a part has as JSON.
 
     Attributes:
-        said: Files that commits after the checkpoint are about.
+        changed: Files that commits after the checkpoint are about.
         added: Those of them that are live.
     """
 
     to_tasks: Tasks
-    said: frozenset[FileKey]
+    changed: frozenset[FileKey]
     added: tuple[AddFile, ...]
 
     @property
@@ -75,4 +75,4 @@ class _Planner:
             return map(self.to_tasks.task_of, self.added)
         rows = CheckpointRows(*json.loads(part))
         files = files_in(rows, store_for(rows.uri))
-        return (self.to_tasks.task_of(file) for file in files if file.key not in self.said)
+        return (self.to_tasks.task_of(file) for file in files if file.key not in self.changed)

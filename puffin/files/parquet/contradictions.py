@@ -21,11 +21,11 @@ def check_chunk(chunk: ColumnChunk) -> None:
         raise _contradiction(chunk, "a chunk of physical type", expected, chunk.physical_type)
     if chunk.size_statistics is None:
         return
-    said, _ = read_struct(chunk.size_statistics, 0, {1: None, 2: None, 3: None})
-    if 1 in said and expected != BYTE_ARRAY:
+    stored, _ = read_struct(chunk.size_statistics, 0, {1: None, 2: None, 3: None})
+    if 1 in stored and expected != BYTE_ARRAY:
         raise _contradiction(chunk, "bytes of strings in physical type", BYTE_ARRAY, expected)
     for field_id, most in ((2, leaf.max_repetition_level), (3, leaf.max_definition_level)):
-        levels = said.get(field_id, ())
+        levels = stored.get(field_id, ())
         if levels and len(levels) != most + 1:
             raise _contradiction(chunk, "a histogram of levels of length", most + 1, len(levels))
 
@@ -37,8 +37,8 @@ def has_sound_statistics(chunk: ColumnChunk) -> bool:
     is_fixed = chunk.physical_type == FIXED_LEN_BYTE_ARRAY
     size = chunk.leaf.type_length if is_fixed else WIDTHS.get(chunk.physical_type, 0)
     try:
-        said, _ = read_struct(chunk.statistics, 0, dict.fromkeys(_MIN_AND_MAX))
-        return all(len(value) >= size for value in said.values() if value)
+        stored, _ = read_struct(chunk.statistics, 0, dict.fromkeys(_MIN_AND_MAX))
+        return all(len(value) >= size for value in stored.values() if value)
     except (*MALFORMED, TypeError):
         return False
 

@@ -104,7 +104,7 @@ def _refusal(status: int) -> tuple[type[PuffinError], str]:
 def _problem(response: Any) -> str:
     try:
         error = response.json()["error"]
-        said = f"{error['type']}: {error['message']}".splitlines()[0]
+        message = f"{error['type']}: {error['message']}".splitlines()[0]
     except (ValueError, KeyError, TypeError, IndexError):
-        said = str(response.reason or "no reason given")
-    return f"{response.status_code} {said}"
+        message = str(response.reason or "no reason given")
+    return f"{response.status_code} {message}"

@@ -62,7 +62,7 @@ class DeleteIndex:
         else:
             self._vectors[path] = file
 
-    def beside(self, named: Iterable[LiveFile]) -> DeleteIndex:
+    def with_named_deletes(self, named: Iterable[LiveFile]) -> DeleteIndex:
         """An index that also has files that name their data file; this one has none."""
         other = copy.copy(self)
         other._vectors, other._of_file = {}, defaultdict(_BySequence)

@@ -140,4 +140,4 @@ class _Planner:
         files = [file for manifest in _manifests(part) for file in self.planner.files_of(manifest, store_for)]
         paths = {file.file_path for file in files}
         named = [file for deletes in self.named for file in deletes.naming(paths)]
-        yield from map((self.planner.beside(named) if named else self.planner).task_of, files)
+        yield from map((self.planner.with_named_deletes(named) if named else self.planner).task_of, files)

@@ -83,10 +83,10 @@ class SnapshotPlanner:
         self._delete_columns = {field_id for file in deletes for field_id in file.equality_ids}
         self._tasks = _Tasks(state, deletes)
 
-    def beside(self, named: Sequence[LiveFile]) -> SnapshotPlanner:
+    def with_named_deletes(self, named: Sequence[LiveFile]) -> SnapshotPlanner:
         """One that also has delete files that name their data file; this one has none."""
         other = copy.copy(self)
-        other._tasks = self._tasks.beside(named)
+        other._tasks = self._tasks.with_named_deletes(named)
         return other
 
     def files_of(self, manifest: ManifestFile, store_for: Callable[[str], Store]) -> list[LiveFile]:
@@ -136,9 +136,9 @@ class _Tasks:
         for file in self._deletes:
             self._index.add(file)
 
-    def beside(self, named: Iterable[LiveFile]) -> _Tasks:
+    def with_named_deletes(self, named: Iterable[LiveFile]) -> _Tasks:
         other = copy.copy(self)
-        other._index = self._index.beside(named)
+        other._index = self._index.with_named_deletes(named)
         other._content_files = self._content_files.copied()
         return other
 

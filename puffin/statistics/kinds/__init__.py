@@ -40,8 +40,8 @@ def private_kinds() -> tuple[Kind[Any], ...]:
 def to_properties(values: Values, type_: str, provenance: Provenance = HASHED_HERE) -> dict[str, str]:
     """The properties of our sketch for a column with these values."""
     in_order = sorted(values, key=KINDS.index)
-    said = {key: text for kind in in_order for key, text in kind.properties(values, type_).items()}
-    return {**said, **provenance.to_properties()}
+    properties = {key: text for kind in in_order for key, text in kind.properties(values, type_).items()}
+    return {**properties, **provenance.to_properties()}
 
 
 def sized_kinds(lg_k: int) -> tuple[Kind[Any], ...]:

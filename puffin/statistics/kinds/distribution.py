@@ -51,7 +51,7 @@ class DistributionKind(Kind[Distribution]):
         found = functools.reduce(Distribution.plus, there)
         if removed is not None:
             found = found.minus(removed)
-        found = found.beside(counts).cut(self._sample)
+        found = found.pruned_by(counts).cut(self._sample)
         return found if self.keeps_values else found.without_values()
 
     def cannot_subtract(self, values: Values) -> str | None:

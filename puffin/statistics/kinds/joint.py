@@ -68,7 +68,7 @@ class JointKind(Kind[JointSketches]):
             raise Unsubtractable("so many rows were deleted that the headroom of its row counts is spent")
         of_base = base.distribution.bucketed(base.counts)
         found = of_base.plus(added.distribution).minus(removed.distribution)
-        return JointSketch(nothing.columns, counts, found.beside(counts).cut(self._sample))
+        return JointSketch(nothing.columns, counts, found.pruned_by(counts).cut(self._sample))
 
     def properties(self, values: Values, type_: str) -> dict[str, str]:
         return {JOINT_PROPERTY: joint_text(each.field_ids for each in values[self])}

@@ -96,7 +96,7 @@ class Kind(ABC, Generic[T]):
         """The field ids of the columns whose rows it needs side by side."""
         return frozenset()
 
-    def is_taken(self, beside: Collection[Kind[Any]]) -> bool:
+    def is_taken(self, others: Collection[Kind[Any]]) -> bool:
         """Whether it is computed from rows, and not from another of these kinds."""
         return True
 
@@ -139,7 +139,7 @@ class Kind(ABC, Generic[T]):
         """The properties that the column's sketch gets for this kind's value in ``values``."""
         return {}
 
-    def read(self, said: SketchProperties, column: Column, payload: bytes | None) -> T | None:
+    def read(self, properties: SketchProperties, column: Column, payload: bytes | None) -> T | None:
         """The value stored with a column's sketch of these properties; ``payload`` is that of the kind's own blob."""
         return None if payload is None else self.codec.from_bytes(payload)
 

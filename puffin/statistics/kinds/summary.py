@@ -37,10 +37,10 @@ class SummaryKind(Kind[RowSummary]):
         loose = {LOOSE_PROPERTY: "true"} if value.is_loose else {}
         return {SUMMARY_PROPERTY: value.to_column(type_).to_text(), **loose}
 
-    def read(self, said: SketchProperties, column: Column, payload: bytes | None) -> RowSummary | None:
-        if said.summary is None:
+    def read(self, properties: SketchProperties, column: Column, payload: bytes | None) -> RowSummary | None:
+        if properties.summary is None:
             return None
-        return dataclasses.replace(RowSummary.of(said.summary, column.type), is_loose=said.has_loose_bounds)
+        return dataclasses.replace(RowSummary.of(properties.summary, column.type), is_loose=properties.has_loose_bounds)
 
 
 class _Builder:

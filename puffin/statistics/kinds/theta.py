@@ -27,8 +27,8 @@ class ThetaKind(Kind[ThetaSketch]):
     needs = frozenset((Need.HASHES,))
     codec = ThetaSketch
 
-    def is_taken(self, beside: Collection[Kind[Any]]) -> bool:
-        return ROW_COUNTS not in beside
+    def is_taken(self, others: Collection[Kind[Any]]) -> bool:
+        return ROW_COUNTS not in others
 
     def start(self) -> ThetaSketchBuilder:
         return ThetaSketchBuilder(self.lg_k)

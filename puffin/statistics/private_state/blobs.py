@@ -85,5 +85,5 @@ def blob_key(stored: NewBlob | BlobMetadata) -> BlobKey:
     """What a blob is found by in its part."""
     if isinstance(stored, LaterBlob):
         return stored.key
-    said = stored.metadata if isinstance(stored, RawBlob) else stored
-    return BlobKey(said.type, said.fields[0], said.snapshot_id)
+    metadata = stored.metadata if isinstance(stored, RawBlob) else stored
+    return BlobKey(metadata.type, metadata.fields[0], metadata.snapshot_id)

@@ -37,8 +37,8 @@ PART_NAME = "version-hint.text"
 
 def chosen_home(state: TableState, asked: NameOrPath | None) -> str | None:
     """The home that the caller or the table's owner chose, without a slash at its end; None for the default."""
-    said = _from_anywhere(os.fspath(asked)) if asked else state.properties.get(HOME)
-    return said.rstrip("/") if said else None
+    home = _from_anywhere(os.fspath(asked)) if asked else state.properties.get(HOME)
+    return home.rstrip("/") if home else None
 
 
 def _from_anywhere(home: str) -> str:
