@@ -98,7 +98,7 @@ class ColumnRows:
         null = _one_of(self.nulls) if wanted.null else NOTHING
         left_out = wanted.points_left_out
         if left_out is not None:
-            every = self.distinct.plus(_one_of(Interval.exactly(self.empty)))
+            every = self.distinct.plus(self._group_of_empty)
             return every.minus(self._distinct_in(left_out)).within(0, every.upper).plus(null)
         nan = _one_of(self.nan_rows) if wanted.nan else NOTHING
         return self._distinct_in(wanted).plus(nan).plus(null)
@@ -147,11 +147,20 @@ class ColumnRows:
         return Interval(values.rows / 3, 0, values.upper), UNKNOWN
 
     def _distinct_in(self, wanted: ValueSet) -> Interval:
+        most = self.distinct.upper + self._group_of_empty.upper
         if self._ordered is not None:
-            return self._ordered.distinct_in(wanted).at_most(self.distinct.upper + bool(self.empty))
+            return self._ordered.distinct_in(wanted).at_most(most)
         if all(map(is_point, wanted.spans)):
-            return Interval(len(wanted.spans), 0, len(wanted.spans)).within(0, self.distinct.upper)
-        return Interval(self.distinct.rows / 3, 0, self.distinct.upper)
+            return Interval(len(wanted.spans), 0, len(wanted.spans)).within(0, most)
+        return Interval(self.distinct.rows / 3, 0, most)
+
+    @property
+    def _group_of_empty(self) -> Interval:
+        """The group of the empty string, which sketches do not count; only a distribution tells whether it is there."""
+        facts = self.facts
+        if facts.distribution is not None or facts.type not in ("string", "binary") or facts.lower:
+            return _one_of(Interval.exactly(self.empty))
+        return Interval(float(facts.lower is not None), 0, 1).within(0, self.values.upper)
 
     def _rarer_zero(self) -> Interval:
         """The rows of the one of 0.0 and -0.0 that has fewer: hashes tell these apart, and groups do not."""

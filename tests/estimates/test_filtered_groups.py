@@ -115,7 +115,7 @@ def test_zeros_of_either_sign_are_one_group(tmp_path, type_):
         ("float", -1.0, 0.0, 2),
         ("double", 0.5, None, 3),
         ("long", 0, 5, 3),
-        ("string", b"", b"z", 3),
+        ("string", b"a", b"z", 3),
     ],
 )
 def test_sketch_alone_does_not_tell_whether_both_zeros_are_there(type_, lower, upper, fewest):
@@ -124,3 +124,13 @@ def test_sketch_alone_does_not_tell_whether_both_zeros_are_there(type_, lower, u
         lower=lower, upper=upper,
     )  # fmt: skip
     assert ColumnRows(facts).groups(VALUES) == (3, fewest, 3)
+
+
+@pytest.mark.parametrize("options", [Options(row_counts=False), Options(no_values=True), Options()])
+def test_empty_string_is_a_group_that_sketches_do_not_count(tmp_path, options):
+    path = str(tmp_path / "t")
+    write_deltalake(path, pa.table({"s": ["", "", "a", "b", None]}))
+    analyze(path, options)
+    for where, true in ((None, 4), ("s is not null", 3), ("s in ('', 'a')", 2), ("s < 'b'", 2), ("s != 'a'", 2)):
+        groups = Lookup().estimate(path, where, ["s"]).groups
+        assert groups.lower <= true <= groups.upper, where
