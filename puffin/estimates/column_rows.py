@@ -142,7 +142,7 @@ class ColumnRows:
         if len(points) == len(wanted.spans) and not wanted.nan and self._hashed is not None:
             return self._hashed.find(points, z)
         if len(points) == len(wanted.spans) and ndv is not None and ndv.rows > 0 and not wanted.nan:
-            one = Interval(values.rows / ndv.rows, 0, max(0.0, values.upper - max(ndv.lower, 1) + 1))
+            one = Interval(values.rows / ndv.rows, 0, max(0.0, values.upper - max(self.distinct.lower, 1) + 1))
             return together([one] * len(points), AT_95).within(0, values.upper), AVERAGE
         return Interval(values.rows / 3, 0, values.upper), UNKNOWN
 

@@ -340,6 +340,12 @@ def test_only_hashes_answer_without_values(make):
     assert (found["lower"], found["upper"]) == (0, 400)
 
 
+def test_both_zeros_count_where_sketches_alone_answer(make):
+    table = make(pa.table({"d": [0.0, -0.0, 1.0]}), row_counts=False)
+    for where, true in (("d = 0.0", 2), ("d in (0.0, 1.0)", 3)):
+        assert table.estimate(where)["upper"] == true, where
+
+
 def test_nan_is_counted_without_values(make):
     table = make(pa.table({"d": [1.5, float("nan"), None, 2.5, float("nan")] * 20}), no_values=True)
     for where, rows, groups in (("d is nan", 40, 1), ("d is not nan", 40, 2), ("d is nan or d is null", 60, 2)):
