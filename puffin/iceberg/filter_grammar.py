@@ -21,8 +21,8 @@ _SPACE, _NO_LETTER, _END = r"[ \t\n\r]*", "(?<![A-Za-z0-9_$])", "(?![A-Za-z0-9_$
 _OPENING = re.compile(rf"(?:{_SPACE}(?:\(|{_NO_LETTER}not{_END}))*{_SPACE}", re.IGNORECASE)
 _CLOSING = re.compile(rf"{_SPACE}\)")
 _JOIN = re.compile(rf"{_SPACE}{_NO_LETTER}(?:and|or){_END}", re.IGNORECASE)
-_NO_TEST = re.compile(rf"(?:and|or|is|in|like|between|null|nan){_END}", re.IGNORECASE)
-"""Words that the grammar takes for the name of a column where it expects one."""
+_NO_TEST = re.compile(rf"(?:and|or|is|in|like|between|null|nan|true|false){_END}", re.IGNORECASE)
+"""Words that the grammar takes for the name of a column where it expects one, or refuses beside other tests."""
 
 
 def parse_by_grammar(where: str) -> Any:
@@ -34,7 +34,7 @@ def parse_by_grammar(where: str) -> Any:
     grammar, text = _grammar(), _QUOTED.sub(_with_plain_underscores, where)
     try:
         return grammar.whole.parse_string(text, parse_all=True)[0]
-    except grammar.refusal as exc:  # pyparsing lists its whole grammar
+    except (grammar.refusal, ValueError) as exc:  # pyparsing lists its grammar, pydantic only counts errors
         fault = _fault(text)
         found = repr(where[fault : fault + _MOST_SHOWN]) if fault < len(where) else "its end"
         raise UsageError(f"{_EXPECTED}; found {found} at character {fault + 1}") from exc

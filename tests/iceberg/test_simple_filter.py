@@ -255,6 +255,8 @@ def test_parentheses_are_nested_at_most_200_deep() -> None:
         ("i = 1 and i in (1, 'x')", "\", 'x')\" at character 18"),
         ("i in ()", "')' at character 7"),
         ("i between 1", "its end at character 12"),
+        ("not true", "'true' at character 5"),
+        ("i = 1 or (false)", "'false)' at character 11"),
         ("s is nul", "'nul' at character 6"),
         ("s = 'x' and s = 'y", "its end at character 19"),
         ("i = 1 s = 'x'", "\"s = 'x'\" at character 7"),
