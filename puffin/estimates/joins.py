@@ -146,6 +146,8 @@ class SideRows(NamedTuple):
     @classmethod
     def of(cls, rows: Interval, semi: Interval, joined: Interval) -> SideRows:
         """From the rows of the side, those with a partner, and those of the inner join."""
+        # Samples of both sides tell of partners, that of one side of its rows: the first may be the larger number.
+        semi = Interval(min(semi.rows, rows.rows), min(semi.lower, rows.rows), semi.upper)
         anti = rows.minus(semi).within(0, rows.upper)
         outer = joined.plus(anti)
         return cls(rows, semi, anti, outer.within(min(rows.lower, outer.upper), outer.upper))

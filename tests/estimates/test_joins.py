@@ -14,7 +14,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from puffin.errors import UnsupportedTypeError
 from puffin.estimates.counted import Counted
-from puffin.estimates.joins import join_rows, join_within
+from puffin.estimates.interval import Interval
+from puffin.estimates.joins import SideRows, join_rows, join_within
 from puffin.estimates.known_values import KnownValues
 from puffin.estimates.matches import Matches, OrderedMatches, matches_of
 from puffin.estimates.value_set import VALUES, Span, ValueSet
@@ -426,3 +427,9 @@ def test_pair_of_a_changed_table_takes_the_place_of_the_earlier_one(make):
         assert len(lookup._joins._pairs) == 1
         write_deltalake(path, pa.table({"k": [1, 2]}), mode="append")
         analyze(path)
+
+
+def test_rows_with_and_without_a_partner_are_all_rows_whatever_samples_say():
+    rows, semi, anti, outer = SideRows.of(Interval(90, 85, 100), Interval(98, 92, 100), Interval.exactly(200))
+    assert semi.rows + anti.rows == rows.rows
+    assert all(each.lower <= each.rows <= each.upper for each in (semi, anti, outer))
