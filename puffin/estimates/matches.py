@@ -143,8 +143,14 @@ class OrderedMatches:
         hashes = np.concatenate((left_values.hashes, right_values.hashes))
         if zeros is not None:
             hashes[hashes == zeros[0]] = zeros[1]
-        hashes, at = np.unique(hashes, return_index=True)
         both = [*left_values.keys, *right_values.keys], [*left_values.is_cut, *right_values.is_cut]
+        if left_values.has_cut or right_values.has_cut:  # each side may know more of a value than the other
+            kept = np.array([len(key) if cut else math.inf for key, cut in zip(*both, strict=True)])
+            by_length = np.argsort(-kept, kind="stable")
+            hashes, at = np.unique(hashes[by_length], return_index=True)
+            at = by_length[at]
+        else:
+            hashes, at = np.unique(hashes, return_index=True)
         keys, is_cut = ([each[i] for i in at.tolist()] for each in both)
         order = sorted(range(len(keys)), key=keys.__getitem__)
         every = _united(left_rows.hashes, right_rows.hashes)

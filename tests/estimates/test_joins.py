@@ -363,6 +363,17 @@ def test_joined_strings_that_begin_alike_count_once_in_spans_on_both_sides_of_th
     assert found.rows.upper < 25_000
 
 
+def test_joined_strings_are_in_a_span_if_the_side_that_keeps_more_of_them_says_so(make):
+    texts = [f"{'a' * 30}{value:05d}" for value in range(20_000)]
+    many, few, lookup = make(pa.table({"k": texts})), make(pa.table({"k": texts[:40]})), Lookup()
+    where = f"k < '{texts[20]}' or k > '{texts[30]}'"
+    one, other = (
+        lookup.estimate_join(left, "k", right, "k", where).rows.rows for left, right in ((many, few), (few, many))
+    )
+    assert one == pytest.approx(other)
+    assert one.lower > 0
+
+
 def test_rows_that_came_since_may_have_partners(make):
     paths = [make(pa.table({"k": numbers})) for numbers in ([1, 2, 3], [7, 8])]
     write_deltalake(paths[1], pa.table({"k": [1, 1]}), mode="append")
