@@ -18,9 +18,10 @@ from puffin.estimates.counted import Counted, Numbers
 from puffin.estimates.interval import Sums
 from puffin.estimates.known_values import KnownValues, places_in
 from puffin.estimates.match_terms import CommonSums, OneSided, terms_of
-from puffin.estimates.value_set import ValueSet
+from puffin.estimates.value_set import Span, ValueSet, is_point
 from puffin.sketches.distribution import first_of_each
 from puffin.sketches.row_tally import Hashes
+from puffin.sketches.single_hash import hash_one
 from puffin.sketches.theta_image import MAX_THETA
 
 _COMMON, _OF_SIDE = len(CommonSums._fields), len(OneSided._fields)
@@ -125,12 +126,14 @@ class OrderedMatches:
     """
     The values of two columns in ascending order, the sums over all values before each, and over the whole.
 
-    The last sums are those after NaN, which is above all values and has no place among them.
+    The last sums are those after NaN, which is above all values and has no place among them. If a value is cut,
+    ``places`` has the place of each by its hash, 0 for the empty string; else it is empty.
     """
 
     totals: _Totals
     keys: list[Any]
     is_cut: list[bool] | None
+    places: dict[int, int]
     sums: Numbers
     whole: Matches
 
@@ -163,6 +166,7 @@ class OrderedMatches:
             totals=totals,
             keys=[keys[i] for i in order],
             is_cut=[is_cut[i] for i in order] if any(is_cut) else None,
+            places={hashed: place for place, hashed in enumerate(hashes[order].tolist())} if any(is_cut) else {},
             sums=sums,
             whole=_matches(totals, sums[-1].tolist()),
         )
@@ -171,11 +175,20 @@ class OrderedMatches:
         """The sums over the values that are certainly in a set, or over all that may be."""
         found, last = np.zeros(self.sums.shape[1]), 0
         for span in values.spans:
-            first, last = places_in(self.keys, self.is_cut, span, possible=possible, since=last)
-            found += self.sums[last] - self.sums[first]
+            if self.places and is_point(span):  # the hash tells which of those that begin alike it is
+                first, stop = self._places_of(span)
+            else:
+                first, stop = places_in(self.keys, self.is_cut, span, possible=possible, since=last)
+                last = stop
+            found += self.sums[stop] - self.sums[first]
         if values.nan:
             found += self.sums[-1] - self.sums[len(self.keys)]
         return _matches(self.totals, found.tolist())
+
+    def _places_of(self, point: Span) -> tuple[int, int]:
+        value = point[0][1]
+        place = self.places.get(hash_one(value) if value else 0)
+        return (0, 0) if place is None else (place, place + 1)
 
 
 def _matches(totals: _Totals, sums: Sequence[float]) -> Matches:

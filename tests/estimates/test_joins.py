@@ -374,6 +374,16 @@ def test_joined_strings_are_in_a_span_if_the_side_that_keeps_more_of_them_says_s
     assert one.lower > 0
 
 
+def test_single_joined_string_that_is_kept_cut_is_known_by_its_hash_after_a_change(make):
+    texts = [f"{'a' * 70}{value:05d}" for value in range(2_000)]
+    paths = [make(pa.table({"k": texts})), make(pa.table({"k": texts * 3}))]
+    write_deltalake(paths[0], pa.table({"k": ["b"]}), mode="append")
+    for where, true in ((f"k = '{texts[7]}'", 3), (f"k in ('{texts[8]}', '{texts[9]}', '{'a' * 70}')", 6)):
+        found = Lookup().estimate_join(paths[0], "k", paths[1], "k", where).rows.rows
+        assert true == found.rounded()[0]
+        assert found.upper <= true + 3
+
+
 def test_rows_that_came_since_may_have_partners(make):
     paths = [make(pa.table({"k": numbers})) for numbers in ([1, 2, 3], [7, 8])]
     write_deltalake(paths[1], pa.table({"k": [1, 1]}), mode="append")
