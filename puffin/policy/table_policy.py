@@ -72,7 +72,7 @@ def table_policy(rule: Rule, properties: Mapping[str, str], types: Mapping[str, 
         columns=_matching(rule.columns, columns) if rule.columns else None,
         index_columns=_matching(rule.index_columns, indexable),
         partitions=rule.partitions,
-        joint=tuple(each for each in rule.joint if set(each.split("+")) <= set(columns)),
+        joint=_of_columns(rule.joint, columns),
         no_values=_matching(rule.no_values, columns),
         due=rule.due,
         unmatched=frozenset(_unmatched(rule, columns, indexable)),
@@ -82,7 +82,8 @@ def table_policy(rule: Rule, properties: Mapping[str, str], types: Mapping[str, 
     owner = _Owner(ours)
     narrow = rule.owners == NARROW
     kept = owner.columns("columns", columns)
-    index_columns, joint = owner.columns("index-columns", indexable), owner.get("joint", _joint)
+    index_columns = owner.columns("index-columns", indexable)
+    joint = owner.get("joint", lambda text: _of_columns(_joint(text), columns))
     no_values = owner.get("no-values", lambda text: _matching(_no_values(text), columns)) or ()
     partitions, due = owner.get("partitions", quantities.flag), owner.get("due", due_conditions)
     if kept is not None and narrow and wide.columns is not None:
@@ -170,6 +171,11 @@ def _due(wide: Due, owner: Mapping[str, Any], *, narrow: bool) -> Due:
 
 def _matching(patterns: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in columns if any(name == p or fnmatchcase(name, p) for p in patterns))
+
+
+def _of_columns(joint: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
+    """The sets all of whose columns the table has."""
+    return tuple(each for each in joint if set(each.split("+")) <= set(columns))
 
 
 def _split(text: str) -> tuple[str, ...]:

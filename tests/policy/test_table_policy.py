@@ -38,6 +38,11 @@ def test_properties_of_the_owner_win() -> None:
     assert of(Rule(due=Due(never=True)), due="snapshots=3").due == Due(snapshots=3)
 
 
+def test_set_of_the_owner_with_a_column_that_the_table_lacks_is_left_out() -> None:
+    """As one of the rule is: a column that is dropped must not end the statistics of the others."""
+    assert of(Rule(joint=("id+a.b",)), joint="id+c, id+absent").joint == ("id+c",)
+
+
 def test_owner_may_only_narrow_where_the_file_says_so() -> None:
     due = Due(rows_changed=0.1, age=None, at_most_every=60)
     rule = Rule(columns=("id", "c"), index_columns=("id",), joint=("id+c",), partitions=False, due=due, owners="narrow")
