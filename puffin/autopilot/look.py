@@ -112,7 +112,7 @@ class Watcher:
         below: dict[Hashable, list[tuple[str, FoundTable]]] = {}
         for root in self._policy.roots:
             for found in self._found(Place(roots=(root,), directories=_MOST_DIRECTORIES, names=self._names), root):
-                below.setdefault(_directory_of(found.name), []).append((root, found))
+                below.setdefault(directory_of(found.name), []).append((root, found))
         for each in below.values():
             yield from self._covered(None, each)
 
@@ -232,13 +232,14 @@ def _version_of(state: TableState) -> int:
 
 def _one_of_each(seen: Sequence[SeenTable]) -> list[SeenTable]:
     """These without tables below roots that a catalog has, too: a commit that passes by their catalog would be lost."""
-    of_catalogs = {_directory_of(each.location) for each in seen if each.catalog and each.location}
+    of_catalogs = {directory_of(each.location) for each in seen if each.catalog and each.location}
     if not of_catalogs:
         return list(seen)
-    return [each for each in seen if each.catalog or _directory_of(each.name) not in of_catalogs]
+    return [each for each in seen if each.catalog or directory_of(each.name) not in of_catalogs]
 
 
-def _directory_of(name: str) -> Hashable:
+def directory_of(name: str) -> Hashable:
+    """The same value for all names of a table's directory."""
     try:
         return place_of(name)
     except UsageError:  # such as file:here

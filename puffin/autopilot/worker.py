@@ -19,7 +19,7 @@ from puffin.autopilot.claims import Claims
 from puffin.autopilot.decide import DUE, Past, Verdict, judge
 from puffin.autopilot.events import DONE, FAILED, INTERRUPTED, SKIPPED, Event
 from puffin.autopilot.ledger import Ledger
-from puffin.autopilot.look import Watcher, look_at
+from puffin.autopilot.look import Watcher, directory_of, look_at
 from puffin.autopilot.run_table import Done, clean_table, run_table
 from puffin.autopilot.spark_sessions import SparkSessions
 from puffin.errors import PuffinError, StorageError, UnsupportedError, UsageError, in_one_line
@@ -96,7 +96,8 @@ class Worker:
             yield False
             return
         try:
-            with self._claims.hold(verdict.seen.location or key) as is_ours:
+            directory = directory_of(verdict.seen.location or key)  # the same for instances that name it otherwise
+            with self._claims.hold(repr(directory)) as is_ours:
                 if not is_ours:
                     _log.info("%s: not run: another instance works on it", key)
                 yield is_ours

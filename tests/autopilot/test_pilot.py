@@ -24,6 +24,7 @@ from puffin.load import FoundTable, load_table
 from puffin.lookup.health import TableStatus
 from puffin.lookup.planner import ndv
 from puffin.lookup.status import table_status
+from puffin.policy.document import parse_policy
 from stats_jobs import Options, analyze
 from tests.delta_appends import append
 
@@ -182,6 +183,14 @@ def test_instances_on_one_machine_do_not_run_the_same_table(lake: Path, pilot_of
         thread.join()
     assert sorted(Path(event.table).name for event in events if event.outcome == DONE) == ["a", "b", "c"]
     assert not [event for event in events if event.outcome == FAILED]
+
+
+def test_table_is_claimed_whatever_path_leads_to_it(lake: Path) -> None:
+    (lake.parent / "link").symlink_to(lake)
+    one, two = (Autopilot(parse_policy(f"roots: [{lake.parent / name}]", "")) for name in ("lake", "link"))
+    claimed, other = (min(pilot.look(), key=lambda each: each.seen.key) for pilot in (one, two))
+    with one._worker._alone_on(claimed) as first, two._worker._alone_on(other) as second:
+        assert (first, second) == (True, False)
 
 
 def test_events_go_to_the_file_of_the_policy(lake: Path, pilot_of: Callable[..., Any]) -> None:
