@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from puffin.autopilot.broken import BrokenTables
 from puffin.autopilot.counts import Counts
-from puffin.autopilot.decide import BROKEN, NEVER, Verdict, decide, spread, within
+from puffin.autopilot.decide import BROKEN, DUE, NEVER, Verdict, decide, spread, within
 from puffin.autopilot.events import FAILED, SKIPPED, Event, publish
 from puffin.autopilot.ledger import Ledger
 from puffin.autopilot.look import Watcher
@@ -68,6 +68,7 @@ class Autopilot:
         self._worker = Worker(policy, self._ledger, self._watcher, self._sparks, self._stopped, self._tell)
         self._last: Mapping[str, tuple[str, str]] = {}
         self._broken = BrokenTables()
+        self._unclean: set[str] = set()  # tables whose turn to be cleaned has come
 
     def look(self) -> list[Verdict]:
         """Look at all tables and decide: the due ones first, in their order."""
@@ -132,19 +133,27 @@ class Autopilot:
         return self._stopped.is_set()
 
     def _submit(self, pool: ThreadPoolExecutor, verdicts: Sequence[Verdict]) -> list[Future[None]]:
-        futures = []
-        for verdict in spread(verdicts, self._seed):
-            if not self._worker.is_on(verdict.seen.key):
-                futures.append(pool.submit(self._worker.run, verdict))
         if self.policy.clean is not None:
             now, every = time.time(), self.policy.clean.every
             before = self._ledger.looked(now, now - self.policy.look_every)
             for verdict in verdicts:
                 phase = zlib.crc32(verdict.seen.key.encode()) % every  # so that not all tables are cleaned at once
-                passed = (now - phase) // every > (before - phase) // every
-                if passed and verdict.state not in (BROKEN, NEVER):
-                    futures.append(pool.submit(self._worker.clean, verdict))
-        return futures
+                if (now - phase) // every > (before - phase) // every:
+                    self._unclean.add(verdict.seen.key)
+        others = (
+            each for each in verdicts if each.state not in (DUE, BROKEN, NEVER) and each.seen.key in self._unclean
+        )
+        return [
+            pool.submit(self._work, verdict)
+            for verdict in (*spread(verdicts, self._seed), *others)
+            if not self._worker.is_on(verdict.seen.key)
+        ]
+
+    def _work(self, verdict: Verdict) -> None:
+        if verdict.state == DUE:
+            self._worker.run(verdict)
+        if verdict.seen.key in self._unclean and self._worker.clean(verdict):
+            self._unclean.discard(verdict.seen.key)
 
     def _until(self, done: Callable[[], bool]) -> None:
         """Do chores until something is done, or the autopilot is stopped."""

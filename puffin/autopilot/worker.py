@@ -67,13 +67,14 @@ class Worker:
             if is_alone:
                 self._run_claimed(planned)
 
-    def clean(self, verdict: Verdict) -> None:
-        """Remove what jobs left behind at a table, if the policy says so."""
+    def clean(self, verdict: Verdict) -> bool:
+        """Remove what jobs left behind at a table, if the policy says so; returns False if others work on it."""
         if self._stopped.is_set() or self._policy.clean is None:
-            return
+            return False
         with self._alone_on(verdict) as is_alone:
             if is_alone:
                 self._clean_claimed(verdict, self._policy.clean)
+            return is_alone
 
     def is_on(self, key: str) -> bool:
         """Whether a thread works on a table."""

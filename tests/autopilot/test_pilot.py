@@ -226,6 +226,20 @@ def test_tables_are_cleaned_on_schedule(lake: Path, pilot_of: Callable[..., Any]
     assert set(lake.rglob("_delta_log/**/*.stats")) <= kept
 
 
+def test_table_that_others_work_on_is_cleaned_later(pilot_of: Callable[..., Any], monkeypatch: Any) -> None:
+    """Not a whole period later."""
+    events: list[Event] = []
+    pilot = pilot_of("clean: {every: 1h, older-than: 1h}\nstate: state\n", events.append)
+    pilot.run(once=True)
+    clock, events[:] = pilot_module.time.time, []
+    monkeypatch.setattr(pilot_module.time, "time", lambda: clock() + 3600)
+    with pilot_of("state: state\n")._worker._alone_on(pilot.look()[0]):
+        pilot.run(once=True)
+    assert len(events) == 2
+    pilot.run(once=True)
+    assert len({event.table for event in events if event.action == "clean"}) == 3
+
+
 def test_bug_in_cleaning_is_logged_with_its_traceback(
     pilot_of: Callable[..., Any], monkeypatch: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
