@@ -32,22 +32,25 @@ _log = logging.getLogger(__name__)
 class Ledger:
     """The memory of one instance, in the file of a directory if there is one. Methods may be called in any thread."""
 
-    def __init__(self, directory: str | None) -> None:
+    def __init__(self, directory: str | None, *, writes: bool = True) -> None:
         self._file = None if directory is None else Path(directory, _FILE)
         self._guard = threading.Lock()
         self._kept: dict[str, Any] = _empty()
         if self._file is not None:
             try:
-                self._file.parent.mkdir(parents=True, exist_ok=True)
-                with self._changing():
-                    pass
+                if writes:
+                    self._file.parent.mkdir(parents=True, exist_ok=True)
+                    self._file.with_name(_LOCK).open("ab").close()
+                else:
+                    with contextlib.suppress(PermissionError):  # what is not known is logged
+                        _read(self._file)
             except OSError as exc:
                 raise StorageError(f"{directory}: expected a directory for the autopilot's state: {exc}") from exc
 
     @classmethod
     def of_others(cls, directory: str | None) -> Ledger:
         """What instances have kept in a directory, for somebody who runs nothing: it is not made if it is not there."""
-        return cls(directory if directory is not None and Path(directory).exists() else None)
+        return cls(directory, writes=False)
 
     def reserve(self, size: int, day: str, limit: int | None) -> bool:
         """Spend the bytes that a run will read, unless the day's budget is spent; returns whether it may start."""
@@ -99,14 +102,19 @@ class Ledger:
 
     @contextlib.contextmanager
     def _changing(self, *, write: bool = True) -> Iterator[dict[str, Any]]:
-        """The document, read and written under a lock; in memory alone if there is no file, or it cannot be used."""
+        """
+        The document, read and written under a lock; in memory alone if there is no file, or it cannot be used.
+
+        To read it alone takes no lock, since it is replaced whole: somebody may not be allowed to write here.
+        """
         with self._guard, contextlib.ExitStack() as cleanup:
             if self._file is None:
                 yield self._kept
                 return
             try:
-                lock = cleanup.enter_context(self._file.with_name(_LOCK).open("ab"))
-                fcntl.flock(lock, fcntl.LOCK_EX)
+                if write:
+                    lock = cleanup.enter_context(self._file.with_name(_LOCK).open("ab"))
+                    fcntl.flock(lock, fcntl.LOCK_EX)
                 self._kept = _read(self._file)
             except OSError as exc:
                 _log.warning("%s: the state is not known: %s", self._file, exc)

@@ -149,6 +149,16 @@ def test_directory_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
         Ledger(str(tmp_path / "file"))
 
 
+def test_directory_that_cannot_be_written_is_an_error_for_a_run_and_readable_for_others(tmp_path: Path) -> None:
+    """A run would begin the day's budget each time."""
+    Ledger(str(tmp_path)).reserve(50, "Mon", 100)
+    (tmp_path / "autopilot.lock").unlink()
+    (tmp_path / "autopilot.lock").mkdir()  # cannot be opened, whoever runs the tests
+    with pytest.raises(StorageError, match="expected a directory for the autopilot's state"):
+        Ledger(str(tmp_path))
+    assert Ledger.of_others(str(tmp_path)).spent("Mon") == 50
+
+
 def test_many_threads_lose_no_byte(tmp_path: Path) -> None:
     ledgers = [Ledger(str(tmp_path)) for _ in range(2)]
 
