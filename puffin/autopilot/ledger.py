@@ -36,6 +36,7 @@ class Ledger:
         self._file = None if directory is None else Path(directory, _FILE)
         self._guard = threading.Lock()
         self._kept: dict[str, Any] = _empty()
+        self._is_stored = True
         if self._file is not None:
             try:
                 if writes:
@@ -115,7 +116,8 @@ class Ledger:
                 if write:
                     lock = cleanup.enter_context(self._file.with_name(_LOCK).open("ab"))
                     fcntl.flock(lock, fcntl.LOCK_EX)
-                self._kept = _read(self._file)
+                if self._is_stored:  # or the file is behind what is kept in memory
+                    self._kept = _read(self._file)
             except OSError as exc:
                 _log.warning("%s: the state is not known: %s", self._file, exc)
             yield self._kept
@@ -124,7 +126,9 @@ class Ledger:
                     new = self._file.with_suffix(".new")
                     new.write_text(json.dumps(self._kept))
                     os.replace(new, self._file)  # noqa: PTH105 - the same, one call
+                    self._is_stored = True
                 except OSError as exc:
+                    self._is_stored = False
                     _log.warning("%s: the state is not kept: %s", self._file, exc)
 
 

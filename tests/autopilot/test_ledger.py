@@ -159,6 +159,18 @@ def test_directory_that_cannot_be_written_is_an_error_for_a_run_and_readable_for
     assert Ledger.of_others(str(tmp_path)).spent("Mon") == 50
 
 
+def test_budget_holds_while_the_disk_is_full(tmp_path: Path) -> None:
+    ledger = Ledger(str(tmp_path))
+    assert ledger.reserve(50, "Mon", 100)
+    full = tmp_path / "autopilot.new"
+    full.mkdir()  # cannot be written, whoever runs the tests
+    assert ledger.reserve(50, "Mon", 100)
+    assert (ledger.spent("Mon"), ledger.reserve(1, "Mon", 100)) == (100, False)
+    full.rmdir()
+    ledger.settle(50, 20, "Mon")
+    assert Ledger(str(tmp_path)).spent("Mon") == 70
+
+
 def test_many_threads_lose_no_byte(tmp_path: Path) -> None:
     ledgers = [Ledger(str(tmp_path)) for _ in range(2)]
 
