@@ -45,7 +45,8 @@ class Counts:
     def look(self, verdicts: Sequence[Verdict], now: float, seconds: float) -> None:
         """Keep what a look has seen, which ended ``now`` and took so long."""
         behind = (each.seen.status for each in verdicts if each.state not in (FRESH, NEVER, BROKEN))
-        made = [each.statistics_timestamp_ms for each in behind if each.statistics_timestamp_ms is not None]
+        each_made = (each.since_oldest.statistics_timestamp_ms for each in behind)
+        made = [each for each in each_made if each is not None]
         with self._guard:
             self._states = Counter(each.state for each in verdicts)
             self._gauges |= {

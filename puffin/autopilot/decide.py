@@ -136,7 +136,7 @@ def judge(seen: SeenTable, now: float, past: Past = Past(), questions: int = 0) 
             state=HELD,
             why=f"failed {often}, {again}: {failure.error}",
         )
-    made = (status.statistics_timestamp_ms or 0) / 1000 if statistics else 0.0
+    made = (status.since_oldest.statistics_timestamp_ms or 0) / 1000 if statistics else 0.0
     ran = (made, past.ended.get(seen.key, 0.0))
     # A time to come is that of another clock, or of this one before it was set back: it may be years away.
     until = max((each for each in ran if each <= now), default=0.0) + policy.due.at_most_every
@@ -166,7 +166,8 @@ def _why_wrong(status: TableStatus) -> str | None:
 
 def _why_old(due: Due, status: TableStatus, now: float) -> str | None:
     """Which condition of the policy holds; None if none does."""
-    behind, share = status.snapshots_behind, status.rows_changed_share
+    since = status.since_oldest  # who keeps one column current does not keep the others from being due
+    behind, share, made = since.snapshots_behind, since.rows_changed_share, since.statistics_timestamp_ms
     if due.rows_changed is not None:
         if share is None:
             return "nobody knows how many rows changed"
@@ -176,7 +177,6 @@ def _why_old(due: Due, status: TableStatus, now: float) -> str | None:
         return "nobody knows how many snapshots came since" if behind is None else f"{behind:,} snapshots behind"
     lacks_only_index = behind == 0 and not status.bytes_to_read and status.index_files_missing != 0
     if due.age is not None and not lacks_only_index:
-        made = status.statistics_timestamp_ms
         age = now if made is None else now - made / 1000
         if age >= due.age:
             return "nobody knows how old the statistics are" if made is None else f"statistics {shown_seconds(age)} old"

@@ -24,6 +24,15 @@ BEST = 100
 _ROWS, _COLUMNS, _INDEX, _UPKEEP = 50, 30, 20, 10
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Since:
+    """How long ago statistics were made, and what changed since; `TableStatus` says what each means."""
+
+    statistics_timestamp_ms: int | None
+    snapshots_behind: int | None
+    rows_changed_share: float | None
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TableStatus:
     """
@@ -35,6 +44,7 @@ class TableStatus:
         statistics_timestamp_ms: When that snapshot was made, in milliseconds since the epoch; None if unknown.
         snapshots_behind: How many snapshots have changed the rows since; None if unknown.
         rows_changed_share: Rows in files that came or went since, over those of the table; None if unknown.
+        oldest: The same of the column whose statistics are oldest; None if none are older than the newest.
         columns_missing: The columns that could have statistics and have none.
         columns_with_values: Columns whose values stand in statistics and should not.
         index_files_missing: Files that lack a filter of an indexed column; None if the index cannot be read.
@@ -51,6 +61,7 @@ class TableStatus:
     statistics_timestamp_ms: int | None = None
     snapshots_behind: int | None = None
     rows_changed_share: float | None = None
+    oldest: Since | None = None
     columns_missing: tuple[str, ...] = ()
     columns_with_values: tuple[str, ...] = ()
     indexed_columns: tuple[str, ...] = ()
@@ -64,6 +75,11 @@ class TableStatus:
     @classmethod
     def of_error(cls, table: str, error: Exception | str) -> TableStatus:
         return cls(table=table, reason="the table cannot be read", error=in_one_line(error))
+
+    @property
+    def since_oldest(self) -> Since:
+        """What is known since the oldest statistics of a column."""
+        return self.oldest or Since(self.statistics_timestamp_ms, self.snapshots_behind, self.rows_changed_share)
 
     @property
     def need(self) -> tuple[int, int, str]:

@@ -22,6 +22,7 @@ from puffin.load import FoundTable
 from puffin.lookup.health import (
     BEST,
     Loss,
+    Since,
     TableStatus,
     broken_index,
     columns_lost,
@@ -101,7 +102,7 @@ def table_status(name: str, opened: TableSnapshot, wanted: Wanted = Wanted()) ->
         )
     known = known_sketches(opened, [column.field_id for column in columns])
     plans = _plans(opened, known, columns)
-    nearest = min((of[0] for of in known.values() if of), key=lambda each: each.age, default=None)
+    by_age = sorted((of[0] for of in known.values() if of), key=lambda each: each.age)
     index = _IndexCover.of(opened, wanted.index_columns)
     found = TableStatus(
         table=name,
@@ -115,14 +116,14 @@ def table_status(name: str, opened: TableSnapshot, wanted: Wanted = Wanted()) ->
         columns_with_values=_with_values(opened, wanted.no_values),
         reason=_why_none(opened),
     )
-    if nearest is None:
+    if not by_age:
         return found
+    newest, oldest = by_age[0], by_age[-1]
     found = dataclasses.replace(
         found,
-        statistics_snapshot_id=nearest.blob.snapshot_id,
-        statistics_timestamp_ms=None if nearest.snapshot is None else nearest.snapshot.timestamp_ms,
-        snapshots_behind=nearest.freshness.snapshots_behind,
-        rows_changed_share=_rows_changed_share(opened, nearest),
+        statistics_snapshot_id=newest.blob.snapshot_id,
+        **dataclasses.asdict(_since(opened, newest)),
+        oldest=_since(opened, oldest) if oldest.age > newest.age else None,
     )
     rows, missing = rows_lost(found.rows_changed_share), columns_lost(len(found.columns_missing), len(columns))
     points, reason = health([rows, missing, index.loss, *_upkeep(opened, plans, known, found)])
@@ -165,6 +166,11 @@ def _tasks(opened: TableSnapshot, plan: ColumnPlan) -> Iterator[tuple[FileScanTa
     else:
         yield from ((task, False) for task in plan.changes.added)
         yield from ((task, True) for task in plan.changes.removed)
+
+
+def _since(opened: TableSnapshot, known: KnownSketch) -> Since:
+    made = None if known.snapshot is None else known.snapshot.timestamp_ms
+    return Since(made, known.freshness.snapshots_behind, _rows_changed_share(opened, known))
 
 
 def _rows_changed_share(opened: TableSnapshot, nearest: KnownSketch) -> float | None:

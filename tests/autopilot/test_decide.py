@@ -23,7 +23,7 @@ from puffin.autopilot.decide import (
 )
 from puffin.autopilot.look import CoveredTable, SeenTable
 from puffin.load import FoundTable
-from puffin.lookup.health import TableStatus
+from puffin.lookup.health import Since, TableStatus
 from puffin.policy.model import Due, Rule
 from puffin.policy.table_policy import TablePolicy, table_policy
 
@@ -76,6 +76,9 @@ def due(**conditions: Any) -> Rule:
         ({"age": HOUR}, {"snapshots_behind": 0, "bytes_to_read": 9}, "statistics 1h old"),
         ({"age": HOUR}, {"snapshots_behind": 0, "bytes_to_read": 0, "index_files_missing": 2}, None),
         ({"age": HOUR}, {"statistics_timestamp_ms": None}, "nobody knows how old the statistics are"),
+        ({"rows_changed": 0.05}, {"oldest": Since(0, 9, 0.5)}, "50 % of the rows changed"),
+        ({"snapshots": 9}, {"oldest": Since(0, 9, 0.5)}, "9 snapshots behind"),
+        ({"age": 2 * HOUR}, {"oldest": Since(int((NOW - DAY) * 1000), 9, 0.5)}, "statistics 1d old"),
         ({}, {"columns_missing": ("a",)}, "column a has no statistics"),
         ({}, {"columns_missing": ("a", "b")}, "2 columns have no statistics"),
         ({}, {"statistics_snapshot_id": None, "health": 0}, "there are no statistics"),

@@ -240,6 +240,8 @@ def test_older_columns_cost_points_though_others_are_current(analyzed):
     found = status_of(analyzed)
     assert (found.rows_changed_share, found.health) == (0.0, 90)
     assert found.reason == "some columns have older statistics than others"
+    assert found.oldest is not None
+    assert (found.oldest.snapshots_behind, found.oldest.rows_changed_share) == (1, 20 / 120)
     assert found.bytes_to_read > 0
 
 
