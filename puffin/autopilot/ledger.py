@@ -95,11 +95,15 @@ class Ledger:
         with self._changing(write=False) as kept:
             return int(kept["spent"]) if kept["day"] == day else 0
 
-    def looked(self, now: float, otherwise: float) -> float:
-        """When all tables were looked at last, which they are now again; ``otherwise`` if nobody knows."""
+    def looked(self, places: str, now: float, otherwise: float) -> float:
+        """
+        When all tables of these places were looked at last, which they are now again; ``otherwise`` if nobody knows.
+
+        Policies that share a state look at different places.
+        """
         with self._changing() as kept:
-            before, kept["looked"] = kept["looked"], now
-            return otherwise if before is None else float(before)
+            before, kept["looked"][places] = kept["looked"].get(places, otherwise), now
+            return float(before)
 
     @contextlib.contextmanager
     def _changing(self, *, write: bool = True) -> Iterator[dict[str, Any]]:
@@ -133,7 +137,7 @@ class Ledger:
 
 
 def _empty() -> dict[str, Any]:
-    return {"day": None, "spent": 0, "looked": None, "failures": {}}
+    return {"day": None, "spent": 0, "looked": {}, "failures": {}}
 
 
 def _begin_day(kept: dict[str, Any], day: str) -> None:
@@ -159,8 +163,8 @@ def _check(kept: Any) -> None:
     """Raise what a wrong document causes."""
     _check_number(kept["spent"])
     texts = [kept["day"] or ""]
-    if kept["looked"] is not None:
-        _check_number(kept["looked"])
+    for looked in kept["looked"].values():
+        _check_number(looked)
     for failure in kept["failures"].values():
         if operator.index(failure["count"]) < 1:
             raise ValueError(f"count: expected at least 1, found {failure['count']}")

@@ -135,7 +135,8 @@ class Autopilot:
     def _submit(self, pool: ThreadPoolExecutor, verdicts: Sequence[Verdict]) -> list[Future[None]]:
         if self.policy.clean is not None:
             now, every = time.time(), self.policy.clean.every
-            before = self._ledger.looked(now, now - self.policy.look_every)
+            places = " ".join((*(each.name for each in self.policy.catalogs), *self.policy.roots))
+            before = self._ledger.looked(places, now, now - self.policy.look_every)
             for verdict in verdicts:
                 phase = zlib.crc32(verdict.seen.key.encode()) % every  # so that not all tables are cleaned at once
                 if (now - phase) // every > (before - phase) // every:
