@@ -29,16 +29,17 @@ class FoundJoint(NamedTuple):
 
 
 def joint_of(
-    opened: TableSnapshot, field_ids: Collection[int], errors: list[PuffinError]
+    opened: TableSnapshot, field_ids: Collection[int], errors: list[PuffinError] | None = None
 ) -> Mapping[tuple[int, ...], FoundJoint]:
     """
     The nearest joint sketches of all sets of these columns that have any, by the ascending field ids of the set.
 
     A tuple is hashed in that order of its columns (`puffin.sketches.tuple_hashes`). ``known`` tells of which snapshot
     they are, and how many changes lie between. What cannot be read is left out with a warning and appended to
-    ``errors``, a set whose columns have changed since is left out without.
+    ``errors``; a set whose columns have changed since is left out without.
     """
     stored = StoredBlobs(opened, field_ids)
+    errors = [] if errors is None else errors
     found: dict[tuple[int, ...], FoundJoint] = {}
     for each_id, sketches in known_sketches(opened, field_ids).items():
         for known in sketches:
