@@ -214,15 +214,14 @@ class Planner:
 
     def find_index(self) -> FoundIndex:
         """The newest index, in the first of the table's homes that has one; reads at least the names of manifests."""
+        positions = self._files.positions  # if these cannot be read, the index is not to blame
         try:
             with self._loading:
                 for home in index_homes(self._opened):
                     manifest = home.newest()
                     if manifest.version:
                         if self._index is None or self._index.manifest != manifest:
-                            self._index = TableIndex(
-                                manifest, home.directory, home.store, self._files.positions, self._rows
-                            )
+                            self._index = TableIndex(manifest, home.directory, home.store, positions, self._rows)
                         return FoundIndex(self._index.reopened(home.store))
         except PuffinError as exc:
             _log.warning("%s: the index is left out: %s", self._opened.name, exc)

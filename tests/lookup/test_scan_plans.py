@@ -19,7 +19,7 @@ from deltalake import DeltaTable, write_deltalake
 
 import puffin
 from puffin.delta.snapshot import DeltaSnapshot
-from puffin.errors import ColumnNotFound, SnapshotNotFound, UsageError
+from puffin.errors import ColumnNotFound, SnapshotNotFound, StorageError, UsageError
 from puffin.lookup.kept_planner import KeptPlanner, KeptPlanners
 from puffin.planning.plan import Planner
 from puffin.storage.local import LocalStore
@@ -120,6 +120,28 @@ def test_mistakes_raise_the_errors_of_the_library(
     for plan in (lookup.plan, puffin.plan):
         with pytest.raises(error):
             plan(str(table), **arguments)
+
+
+def test_index_is_not_blamed_for_a_snapshot_that_cannot_be_read(
+    table: Path, lookup: puffin.Lookup, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = append(table, 2)
+    build_index(table, "k")
+    failures = [StorageError("the log hangs")]
+    plan_files = DeltaSnapshot._plan
+
+    def fail_once(self: DeltaSnapshot) -> Any:
+        if failures:
+            raise failures.pop()
+        return plan_files(self)
+
+    monkeypatch.setattr(DeltaSnapshot, "_plan", fail_once)
+    with pytest.raises(StorageError, match="the log hangs"):
+        lookup.plan(str(table), f"k = {keys[0]}")
+    with pytest.raises(SnapshotNotFound):
+        lookup.plan(str(table), f"k = {keys[0]}", snapshot_id=99)
+    assert caplog.messages == []
+    assert matched(lookup.plan(str(table), f"k = {keys[0]}")) == 1
 
 
 def test_warm_plan_reads_only_ranges_of_the_index(table: Path, lookup: puffin.Lookup, accesses: list[str]) -> None:
