@@ -48,7 +48,8 @@ class View:
     """
     A table opened at one snapshot selector. ``number`` is unique; ``questions`` lists the cached ones, oldest first.
 
-    ``planner`` is there once a scan of the view was planned, ``estimator`` once an estimate was asked for.
+    ``planner`` is there once a scan of the view was planned, ``estimator`` once an estimate was asked for. If
+    storage failed for the latter, it stays at least ``estimator_until``, so that not every question waits for storage.
     """
 
     opened: TableSnapshot
@@ -60,6 +61,7 @@ class View:
     is_kept: bool = True
     planner: KeptPlanner | None = None
     estimator: Estimator | None = None
+    estimator_until: float = 0
 
     def is_fresh_at(self, now: float) -> bool:
         """Whether the view and its answers are still valid; if so, mark the view as used."""

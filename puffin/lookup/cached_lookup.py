@@ -40,6 +40,7 @@ MOST_TABLES = 1000
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
+_RETRY_SECONDS = 2  # how long estimates stay for which storage failed, since each attempt may wait for it
 
 
 class Lookup:
@@ -356,9 +357,10 @@ class Lookup:
         return plan
 
     def _estimator(self, view: View) -> Estimator:
-        estimator = view.estimator
-        if estimator is None or estimator.is_provisional:
-            estimator = view.estimator = Estimator(view.opened)
+        estimator, now = view.estimator, self._clock()
+        if estimator is None or (now >= view.estimator_until and estimator.is_provisional):
+            estimator, view.estimator_until = Estimator(view.opened), now + _RETRY_SECONDS
+            view.estimator = estimator
         return estimator
 
     def _view(self, table: str, selector: SnapshotSelector = CURRENT) -> View:
