@@ -186,7 +186,7 @@ def test_rest_catalog_that_does_not_answer_now_is_no_setup_error():
     properties = {"uri": f"http://127.0.0.1:{server.server_port}"}
 
     def ask() -> None:
-        with pytest.raises(StorageError, match=r"^catalog 'prod' failed: "):
+        with pytest.raises(StorageError, match=r"^catalog 'prod' failed, try again: "):
             load_table("db.t", catalog="prod", catalog_properties=properties)
         check_catalogs(Settings(catalog="prod", catalog_properties=properties))
 

@@ -61,16 +61,20 @@ def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
     except Exception as exc:  # every catalog library has its own errors
         check_configuration()
         if _may_pass(exc):
-            raise StorageError(f"catalog {name!r} failed: {one_line(exc)}") from exc
+            raise StorageError(f"catalog {name!r} failed, try again: {one_line(exc)}") from exc
         raise SetupError(f"catalog {name!r} cannot be used: {one_line(exc)}") from exc
     raise SetupError(objection)
+
+
+_BUSY = (408, 429)  # the statuses of an answer that came too late, and of too many requests
 
 
 def _may_pass(exc: Exception) -> bool:
     """Whether a catalog's server failed or was not reached when it was asked for its configuration."""
     from pyiceberg.exceptions import ServerError, ServiceUnavailableError
 
-    if isinstance(exc, ServerError | ServiceUnavailableError):
+    answer = getattr(exc.__cause__, "response", None)
+    if isinstance(exc, ServerError | ServiceUnavailableError) or getattr(answer, "status_code", None) in _BUSY:
         return True
     # Errors of connections are OSErrors; a malformed URI is a ValueError too.
     return isinstance(exc, OSError) and not isinstance(exc, ValueError | FileNotFoundError)
