@@ -41,9 +41,9 @@ class PuffinFile(NamedTuple):
         """
         from puffin.format import PuffinReader  # most lookups open no file
 
-        try:
-            with opened.store_for(self.path).open_source(self.path) as source:
-                readable = source.read_at(0, self.size) if 0 <= self.size <= small else source
+        with opened.store_for(self.path).open_source(self.path) as source:
+            readable = source.read_at(0, self.size) if 0 <= self.size <= small else source
+            try:
                 yield PuffinReader(readable, file_size=self.size, footer_size=self.footer_size)
-        except (CorruptError, UnsupportedError) as exc:
-            raise CorruptError(f"{self.path}: {exc}") from exc
+            except (CorruptError, UnsupportedError) as exc:
+                raise CorruptError(f"{self.path}: {exc}") from exc
