@@ -166,7 +166,7 @@ def _why_wrong(status: TableStatus) -> str | None:
 
 def _why_old(due: Due, status: TableStatus, now: float) -> str | None:
     """Which condition of the policy holds; None if none does."""
-    since = status.since_oldest  # who keeps one column current does not keep the others from being due
+    since = status.since_oldest  # a current column must not hide older ones
     behind, share, made = since.snapshots_behind, since.rows_changed_share, since.statistics_timestamp_ms
     if due.rows_changed is not None:
         if share is None:

@@ -99,7 +99,7 @@ class Ledger:
         """
         When all tables of these places were looked at last, which they are now again; ``otherwise`` if nobody knows.
 
-        Policies that share a state look at different places.
+        Policies that share a state should look at different places.
         """
         with self._changing() as kept:
             before, kept["looked"][places] = kept["looked"].get(places, otherwise), now
@@ -110,7 +110,7 @@ class Ledger:
         """
         The document, read and written under a lock; in memory alone if there is no file, or it cannot be used.
 
-        To read it alone takes no lock, since it is replaced whole: somebody may not be allowed to write here.
+        Reading takes no lock, since the file is replaced as a whole, and the reader may lack the right to write.
         """
         with self._guard, contextlib.ExitStack() as cleanup:
             if self._file is None:

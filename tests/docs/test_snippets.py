@@ -149,7 +149,7 @@ class Script:
             self._lines += ["python - <<'PYTHON'", self._at_our_port(block.text.rstrip()), "PYTHON"]
         elif block.language == "console":
             for command, output in re.findall(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", block.text, re.M):
-                said = self._directory / f".properties-{len(self._expected)}"
+                said = self._directory / f".output-{len(self._expected)}"
                 self._expected.append((command, output, said))
                 self._command(f"{{ {command}; }} >{said} 2>&1")
 
