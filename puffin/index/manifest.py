@@ -19,7 +19,7 @@ import logging
 import re
 import zlib
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from puffin.errors import CorruptMetadataError, FileNotFound, UnsupportedTableError, said_by
 from puffin.index.segment import SegmentEntry
@@ -32,6 +32,9 @@ _SEGMENT_ID = re.compile(r"[0-9a-f-]{36}")
 FORMAT_VERSION = 1
 
 _log = logging.getLogger(__name__)
+
+_Held: TypeAlias = "dict[int, IndexManifest | CorruptMetadataError]"
+"""Manifests by version, those that are broken as errors."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,11 +70,13 @@ def read_newest(directory: str, store: Store) -> IndexManifest:
     Raises CorruptMetadataError if all manifests are broken, UnsupportedTableError for the manifest of a newer format,
     and StorageError.
     """
-    versions = manifest_versions(directory, store)
-    found = newest_readable(directory, store, versions)
-    return (
-        IndexManifest(max(versions, default=0)) if found is None else dataclasses.replace(found, version=max(versions))
-    )
+    held = _newest_held(directory, store)
+    return dataclasses.replace(_readable(held) or IndexManifest(), version=max(held, default=0))
+
+
+def newest_version(directory: str, store: Store) -> int:
+    """The newest version, whose manifest may be broken; 0 if there is none. Raises StorageError."""
+    return max(_newest_held(directory, store), default=0)
 
 
 def manifest_versions(directory: str, store: Store) -> list[int]:
@@ -81,16 +86,49 @@ def manifest_versions(directory: str, store: Store) -> list[int]:
 
 def newest_readable(directory: str, store: Store, versions: Collection[int]) -> IndexManifest | None:
     """The manifest of the highest of these versions that has one; None if none has. Raises as `read_newest`."""
-    broken: CorruptMetadataError | None = None
+    return _readable(_held(directory, store, versions))
+
+
+def _newest_held(directory: str, store: Store) -> _Held:
+    """
+    What `_held` finds of all versions.
+
+    A folder without a manifest is no version: its writer may be about to put the manifest, and a later version that
+    does not know it would undo it. If the manifest has been removed instead, the folders change, as there is a newer.
+    """
+    versions = manifest_versions(directory, store)
+    while True:
+        held = _held(directory, store, versions)
+        if max(versions, default=0) == max(held, default=0):
+            return held
+        listed, versions = versions, manifest_versions(directory, store)
+        if versions == listed:
+            return held
+
+
+def _held(directory: str, store: Store, versions: Collection[int]) -> _Held:
+    """The manifests of these versions, the newest first, up to the first that can be read."""
+    held: _Held = {}
     for version in sorted(versions, reverse=True):
         uri = manifest_uri(directory, version)
         try:
-            return decode(store.read(uri), version, uri)
+            held[version] = decode(store.read(uri), version, uri)
+            break
         except FileNotFound:
             continue  # removed since it was listed, or its writer has only made the folder
         except CorruptMetadataError as exc:
             _log.warning("the index manifest before this one is used: %s", exc)
-            broken = broken or exc
+            held[version] = exc
+    return held
+
+
+def _readable(held: _Held) -> IndexManifest | None:
+    """The manifest that can be read, None if there are none; raises the error of the newest if all are broken."""
+    broken: CorruptMetadataError | None = None
+    for manifest in held.values():
+        if isinstance(manifest, IndexManifest):
+            return manifest
+        broken = broken or manifest
     if broken is not None:
         raise broken
     return None

@@ -20,7 +20,7 @@ from puffin.index.manifest import (
     IndexManifest,
     commit,
     index_directory,
-    manifest_versions,
+    newest_version,
     read_newest,
     segment_uri,
 )
@@ -104,7 +104,7 @@ class IndexHome:
             return self.read()
         except CorruptMetadataError as exc:
             _log.warning("the index is built anew: %s", exc)
-            return Index(IndexManifest(max(manifest_versions(self.directory, self.store))), {})
+            return Index(IndexManifest(newest_version(self.directory, self.store)), {})
 
     def checked(self, index: Index, most_bytes: int = CHECKED_BYTES) -> Index:
         """

@@ -1,5 +1,6 @@
 """The index of a Delta table, from its first build to the removal of erased values; damage costs time, never a file."""
 
+import dataclasses
 import json
 import os
 import random
@@ -20,13 +21,14 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
 from puffin.clean import clean
-from puffin.errors import CorruptMetadataError, UnsupportedTypeError, UsageError
+from puffin.errors import ConflictError, CorruptMetadataError, UnsupportedTypeError, UsageError
 from puffin.index import upkeep
-from puffin.index.manifest import manifest_uri
+from puffin.index.manifest import commit, manifest_uri, read_newest
 from puffin.index.upkeep import IndexHome
 from puffin.load import load_table
 from puffin.planning.file_plan import FilePlan
 from puffin.planning.plan import Planner
+from puffin.storage import store_for
 from puffin.tables.base import SnapshotSelector
 from stats_jobs.index import existing_index, index
 from stats_jobs.index_plan import IndexPlan
@@ -387,6 +389,19 @@ def test_clean_removes_what_a_killed_writer_left_beside_or_before_its_manifest(t
         (folder / f".puffin-sidecar-{0:032}.tmp").touch()
     clean(load_table(table.path), older_than=timedelta(), remove=True)
     assert index_files(table) == before
+
+
+def test_no_run_passes_over_a_manifest_that_another_is_about_to_put(tmp_path: Path) -> None:
+    """On a local disk the folder of a manifest is there before it."""
+    directory, store = str(tmp_path), store_for(str(tmp_path))
+    for number in range(1, 3):
+        Path(manifest_uri(directory, number)).parent.mkdir()
+        seen = read_newest(directory, store)
+        made = commit(dataclasses.replace(seen, columns={str(number): 0.01}), directory, store)
+        assert made.version == number
+        with pytest.raises(ConflictError):
+            commit(seen, directory, store)
+    assert read_newest(directory, store) == made
 
 
 def test_clean_keeps_segments_while_no_manifest_can_be_read(table: Table) -> None:
