@@ -382,6 +382,18 @@ def test_concurrent_writers_version_is_not_overwritten(directory, draft_of, monk
     assert directory.read("v2.metadata.json")["winner"] is True
 
 
+def test_name_of_a_deleted_version_is_not_taken_again(directory, draft_of):
+    """Writers that keep a short log delete versions, and whoever takes such a name would undo all later ones."""
+    directory.put("v1.metadata.json")
+    opened = directory.table.open()
+    entry = draft_of(directory.table, {"a": [1]}).write(opened, [])
+    directory.put("v4.metadata.json", properties={"theirs": "1"})
+    directory.hint("4")
+    with pytest.raises(ConflictError, match="another writer committed after"):
+        opened.commit(entry)
+    assert directory.current() == "v4.metadata.json"
+
+
 def test_catalogs_metadata_directory_is_not_committed_to(directory, commit):
     """Its catalog would not notice, and its next commit would undo ours."""
     directory.put("00003-8a7e.metadata.json")

@@ -71,8 +71,9 @@ class IcebergDirectory(IcebergTableInFiles):
     def _follow(self, base: TableState, change: Callable[[TableState], NextVersion]) -> None:
         own = _own_version(base)
         version, extension = int(own[1]) + 1, own[2]
-        if self._existing(version) is not None:
-            raise ConflictError(f"{self.name}: version {version} exists already")
+        # A free name is not enough: the next version may have come and been deleted with the log that named it.
+        if self._existing(version) is not None or self._current() != base.metadata_file:
+            raise ConflictError(f"{self.name}: another writer committed after {base.metadata_location}")
         logged = dataclasses.replace(base, metadata_location=f"{base.location}/metadata/{own[0]}")
         following = change(logged)
         data = encode_document(following.document, compress=extension != _EXTENSIONS[0])
