@@ -1,8 +1,9 @@
 """
-What the autopilot remembers: the bytes that it has spent today, and what failed.
+What the autopilot remembers: the bytes that it has spent today, what failed, and when tables were cleaned.
 
 Instances that share a directory share its file, a local JSON document that is replaced in one step under a lock. Its
-loss costs accuracy alone: the budget of the day begins again, and failed tables are tried sooner.
+loss costs accuracy alone: the budget of the day begins again, failed tables are tried sooner, and some are cleaned
+later.
 """
 
 from __future__ import annotations
@@ -95,15 +96,22 @@ class Ledger:
         with self._changing(write=False) as kept:
             return int(kept["spent"]) if kept["day"] == day else 0
 
-    def looked(self, places: str, now: float, otherwise: float) -> float:
+    def unclean(self, turns: Mapping[str, float], every: float, since: float) -> set[str]:
         """
-        When all tables of these places were looked at last, which they are now again; ``otherwise`` if nobody knows.
+        The tables that were not cleaned since their turns; one that is new counts as cleaned at ``since``.
 
-        Policies that share a state should look at different places.
+        One after the next turn, ``every`` seconds later, was noted by a clock that has been set back.
         """
+        with self._changing(write=False) as kept:
+            cleaned = dict(kept["cleaned"])
+        if turns.keys() - cleaned.keys():
+            with self._changing() as kept:
+                cleaned = kept["cleaned"] = {**dict.fromkeys(turns, since), **kept["cleaned"]}
+        return {key for key, turn in turns.items() if not turn <= cleaned[key] < turn + every}
+
+    def cleaned(self, key: str, now: float) -> None:
         with self._changing() as kept:
-            before, kept["looked"][places] = kept["looked"].get(places, otherwise), now
-            return float(before)
+            kept["cleaned"][key] = now
 
     @contextlib.contextmanager
     def _changing(self, *, write: bool = True) -> Iterator[dict[str, Any]]:
@@ -137,7 +145,7 @@ class Ledger:
 
 
 def _empty() -> dict[str, Any]:
-    return {"day": None, "spent": 0, "looked": {}, "failures": {}}
+    return {"day": None, "spent": 0, "cleaned": {}, "failures": {}}
 
 
 def _begin_day(kept: dict[str, Any], day: str) -> None:
@@ -163,8 +171,8 @@ def _check(kept: Any) -> None:
     """Raise what a wrong document causes."""
     _check_number(kept["spent"])
     texts = [kept["day"] or ""]
-    for looked in kept["looked"].values():
-        _check_number(looked)
+    for cleaned in kept["cleaned"].values():
+        _check_number(cleaned)
     for failure in kept["failures"].values():
         if operator.index(failure["count"]) < 1:
             raise ValueError(f"count: expected at least 1, found {failure['count']}")

@@ -68,7 +68,7 @@ class Autopilot:
         self._worker = Worker(policy, self._ledger, self._watcher, self._sparks, self._stopped, self._tell)
         self._last: Mapping[str, tuple[str, str]] = {}
         self._broken = BrokenTables()
-        self._unclean: set[str] = set()  # tables whose turn to be cleaned has come
+        self._unclean: set[str] = set()  # tables whose turn to be cleaned has come, by the last look
 
     def look(self) -> list[Verdict]:
         """Look at all tables and decide: the due ones first, in their order."""
@@ -135,12 +135,10 @@ class Autopilot:
     def _submit(self, pool: ThreadPoolExecutor, verdicts: Sequence[Verdict]) -> list[Future[None]]:
         if self.policy.clean is not None:
             now, every = time.time(), self.policy.clean.every
-            places = " ".join((*(each.name for each in self.policy.catalogs), *self.policy.roots))
-            before = self._ledger.looked(places, now, now - self.policy.look_every)
-            for verdict in verdicts:
-                phase = zlib.crc32(verdict.seen.key.encode()) % every  # so that not all tables are cleaned at once
-                if (now - phase) // every > (before - phase) // every:
-                    self._unclean.add(verdict.seen.key)
+            keys = [verdict.seen.key for verdict in verdicts]
+            # Turns have their phases, so that not all tables are cleaned at once.
+            turns = {key: now - (now - zlib.crc32(key.encode()) % every) % every for key in keys}
+            self._unclean = self._ledger.unclean(turns, every, now - self.policy.look_every)
         others = (
             each for each in verdicts if each.state not in (DUE, BROKEN, NEVER) and each.seen.key in self._unclean
         )
@@ -154,6 +152,7 @@ class Autopilot:
         if verdict.state == DUE:
             self._worker.run(verdict)
         if verdict.seen.key in self._unclean and self._worker.clean(verdict):
+            self._ledger.cleaned(verdict.seen.key, time.time())
             self._unclean.discard(verdict.seen.key)
 
     def _until(self, done: Callable[[], bool]) -> None:

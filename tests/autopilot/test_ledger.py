@@ -111,7 +111,7 @@ def test_wait_of_a_failure_is_over_if_the_clock_was_set_back(tmp_path: Path) -> 
 
 def failing(count: object, until: object) -> str:
     failures = {"a": {"count": count, "error": "", "until": until}}
-    return json.dumps({"day": "Mon", "spent": 1, "looked": {}, "failures": failures})
+    return json.dumps({"day": "Mon", "spent": 1, "cleaned": {}, "failures": failures})
 
 
 @pytest.mark.parametrize(
@@ -122,11 +122,11 @@ def failing(count: object, until: object) -> str:
         "[]",
         "{}",
         "[" * 100_000,
-        '{"day":1,"spent":"x","looked":{},"failures":{}}',
+        '{"day":1,"spent":"x","cleaned":{},"failures":{}}',
         '{"spent": 1}',
-        '{"day":"Mon","spent":NaN,"looked":{},"failures":{}}',
-        '{"day":"Mon","spent":Infinity,"looked":{},"failures":{}}',
-        '{"day":"Mon","spent":1,"looked":[],"failures":{}}',
+        '{"day":"Mon","spent":NaN,"cleaned":{},"failures":{}}',
+        '{"day":"Mon","spent":Infinity,"cleaned":{},"failures":{}}',
+        '{"day":"Mon","spent":1,"cleaned":[],"failures":{}}',
         failing(0, 5),
         failing(1.5, 5),
         failing(1, float("nan")),
@@ -137,7 +137,7 @@ def test_broken_file_is_begun_again(tmp_path: Path, text: str) -> None:
     (tmp_path / "autopilot.json").write_text(text)
     ledger = Ledger(str(tmp_path))
     assert ledger.spent("Mon") == 0
-    assert ledger.looked("lake", 5, 4) == 4
+    assert ledger.unclean({"a": 5}, 10, 4) == {"a"}
     ledger.failed("a", "broken", Retry(), 1000)
     assert ledger.reserve(7, "Mon", None)
     assert json.loads((tmp_path / "autopilot.json").read_text())["spent"] == 7
@@ -171,11 +171,15 @@ def test_budget_holds_while_the_disk_is_full(tmp_path: Path) -> None:
     assert Ledger(str(tmp_path)).spent("Mon") == 70
 
 
-def test_each_policy_of_a_shared_state_knows_its_own_last_look(tmp_path: Path) -> None:
+def test_turn_to_be_cleaned_waits_until_the_table_was_cleaned(tmp_path: Path) -> None:
+    """Also if other policies with the same state look at other tables meanwhile."""
+    turns = {"a": 10.0, "b": 12.0}
+    assert Ledger(str(tmp_path)).unclean(turns, 10, since=11) == {"b"}
+    assert Ledger(str(tmp_path)).unclean({"c": 5.0}, 10, since=19) == {"c"}  # a clock that was set back
     ledger = Ledger(str(tmp_path))
-    assert ledger.looked("lake", 10, 5) == 5
-    assert ledger.looked("other", 20, 15) == 15
-    assert Ledger(str(tmp_path)).looked("lake", 30, 25) == 10
+    ledger.cleaned("b", 15)
+    assert ledger.unclean(turns, 10, since=0) == set()
+    assert ledger.unclean({"a": 20.0, "b": 22.0}, 10, since=0) == {"a", "b"}
 
 
 def test_many_threads_lose_no_byte(tmp_path: Path) -> None:

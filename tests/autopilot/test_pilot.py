@@ -233,10 +233,11 @@ def test_table_that_others_work_on_is_cleaned_later(pilot_of: Callable[..., Any]
     pilot.run(once=True)
     clock, events[:] = pilot_module.time.time, []
     monkeypatch.setattr(pilot_module.time, "time", lambda: clock() + 3600)
+    policy = "clean: {every: 1h, older-than: 1h}\nstate: state\n"
     with pilot_of("state: state\n")._worker._alone_on(pilot.look()[0]):
-        pilot.run(once=True)
+        pilot_of(policy, events.append).run(once=True)  # a process for each run
     assert len(events) == 2
-    pilot.run(once=True)
+    pilot_of(policy, events.append).run(once=True)
     assert len({event.table for event in events if event.action == "clean"}) == 3
 
 
