@@ -210,51 +210,51 @@ def _with_partner(rows: Interval, partners: Interval) -> Interval:
     return Interval(min(rows.rows * min(1.0, partners.rows), upper), rows.lower if partners.lower >= 1 else 0.0, upper)
 
 
-def _summed(found: Matches, whole: Matches, way: _Sum) -> Interval:
-    low, mid, high = way.exact
+def _summed(found: Matches, whole: Matches, sum_: _Sum) -> Interval:
+    low, mid, high = sum_.exact
     if found.is_complete:
         return Interval(mid, low, high)
-    light = _of_light(found, whole, way)
-    left = _unknown(found.left, (found.right_missed, found.right_spread), way.left_rows, way.right_rows)
-    right = _unknown(found.right, (found.left_missed, found.left_spread), way.right_rows, way.left_rows)
+    light = _of_light(found, whole, sum_)
+    left = _unknown(found.left, (found.right_missed, found.right_spread), sum_.left_rows, sum_.right_rows)
+    right = _unknown(found.right, (found.left_missed, found.left_spread), sum_.right_rows, sum_.left_rows)
     return Interval(mid, low, high).plus(_together((light, left, right)))
 
 
-def _of_light(found: Matches, whole: Matches, way: _Sum) -> Interval:
+def _of_light(found: Matches, whole: Matches, sum_: _Sum) -> Interval:
     """The sum over all light values, from that over the sampled ones."""
-    if way.whole_light.values == 0:
-        return _of_unseen(whole, way)
+    if sum_.whole_light.values == 0:
+        return _of_unseen(whole, sum_)
     light = found.light
     sides = [(light.left, light.left_total), (light.right, light.right_total)]
     known = [at for at, (_, total) in enumerate(sides) if total is not None]
-    if not known or way.light.values < _ENOUGH:
-        return sum_of(way.light, way.whole_light, found.share, AT_95)
+    if not known or sum_.light.values < _ENOUGH:
+        return sum_of(sum_.light, sum_.whole_light, found.share, AT_95)
     # The rows of all light values on a side are known, apart from the sample. If the sum goes along with these, as it
     # does where each row has one partner, only what it differs from them is uncertain: a regression estimate.
     both = found.light_rows.rows
-    if way.left_rows and way.right_rows:
+    if sum_.left_rows and sum_.right_rows:
         products = [light.left_left_right, light.left_right_right]
     else:
-        products = [found.light_left.squares, both] if way.left_rows else [both, found.light_right.squares]
+        products = [found.light_left.squares, both] if sum_.left_rows else [both, found.light_right.squares]
     along = np.array(products)[known]
     squares = np.array([[light.left_squares, both], [both, light.right_squares]])[np.ix_(known, known)]
     factors = np.linalg.lstsq(squares, along, rcond=_ALIKE)[0]
     beyond = [(total or 0.0) - sampled / found.share for sampled, total in sides]
-    rows = max(0.0, way.light.rows / found.share + float(factors @ np.array(beyond)[known]))
-    residual = max(0.0, way.light.squares - float(factors @ along))
-    variance = (1 - found.share) * (residual + _UNSEEN_ALIKE * way.light.squares / way.light.values)
+    rows = max(0.0, sum_.light.rows / found.share + float(factors @ np.array(beyond)[known]))
+    residual = max(0.0, sum_.light.squares - float(factors @ along))
+    variance = (1 - found.share) * (residual + _UNSEEN_ALIKE * sum_.light.squares / sum_.light.values)
     reach = AT_95 * math.sqrt(variance) / found.share
-    of_side = sides[0 if way.left_rows else 1][1]
-    most = math.inf if (way.left_rows and way.right_rows) or of_side is None else of_side
+    of_side = sides[0 if sum_.left_rows else 1][1]
+    most = math.inf if (sum_.left_rows and sum_.right_rows) or of_side is None else of_side
     return Interval(rows, max(0.0, rows - reach), rows + reach).within(0, most)
 
 
-def _of_unseen(whole: Matches, way: _Sum) -> Interval:
+def _of_unseen(whole: Matches, sum_: _Sum) -> Interval:
     """The sum over light values of which both samples have none: up to what chance may leave out of samples."""
     light, most = whole.light, AT_95**2 * (1 - whole.share) / whole.share
     sides = (
-        (way.left_rows, light.left, light.left_squares, light.left_total, whole.left_missed),
-        (way.right_rows, light.right, light.right_squares, light.right_total, whole.right_missed),
+        (sum_.left_rows, light.left, light.left_squares, light.left_total, whole.left_missed),
+        (sum_.right_rows, light.right, light.right_squares, light.right_total, whole.right_missed),
     )
     for counts, rows, squares, total, missed in sides:
         of_value = 0.0 if total == 0 else squares / rows if rows else missed

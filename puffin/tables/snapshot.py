@@ -54,8 +54,8 @@ class TableSnapshot(ABC):
     Attributes:
         name: What the user called the table.
         store_for: Opens every file of the table; the only source of confined stores and of a catalog's credentials.
-        counts_live_rows: Whether what the format's metadata counts are live rows; else deleted rows are among them, as
-            far as their files are there.
+        counts_live_rows: Whether what the format's metadata counts are live rows; otherwise the counts include deleted
+            rows whose data files remain.
     """
 
     counts_live_rows: ClassVar[bool] = False
