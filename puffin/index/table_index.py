@@ -70,6 +70,14 @@ class ColumnKey:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Probe:
+    """A truth value for each file, by position; ``unread`` has a line for each segment that could not be read."""
+
+    flags: Flags
+    unread: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Placed:
     """A size class, and the position of each of its files in the list, -1 for files that are not in it."""
 
@@ -103,43 +111,43 @@ class TableIndex:
         made._store = store
         return made
 
-    def covered(self, column: ColumnKey, warnings: list[str]) -> Flags:
-        """The files that some segment of the column has; adds a line to ``warnings`` for each that cannot be read."""
+    def covered(self, column: ColumnKey) -> Probe:
+        """The files that some segment of the column has."""
         found = np.zeros(len(self._positions), np.bool_)
+        unread = []
         for segment in self._segments_of(column):
-            for placed in self._open(segment, warnings):
-                found[placed.places[placed.places >= 0]] = True
-        return found
+            try:
+                for placed in self._open(segment):
+                    found[placed.places[placed.places >= 0]] = True
+            except PuffinError as exc:
+                unread.append(_left_out(segment, exc))
+        return Probe(found, tuple(unread))
 
-    def may_hold(self, column: ColumnKey, values: Sequence[Any], warnings: list[str]) -> Flags:
-        """For each file whether it may hold one of these values, in JSON single-value form; as for `covered`."""
+    def may_hold(self, column: ColumnKey, values: Sequence[Any]) -> Probe:
+        """For each file whether it may hold one of these values, in JSON single-value form."""
         kept = np.ones(len(self._positions), np.bool_)
+        unread = []
         for segment in self._segments_of(column):
             hashes = [hash_scalar(column.type, segment.type, value) for value in values]
             if not hashes or any(each is None for each in hashes):
                 continue
             wanted = np.unique(np.concatenate([each for each in hashes if each is not None]))
-            for placed in self._open(segment, warnings):
-                try:
+            try:
+                for placed in self._open(segment):
                     found = self._probe(segment, placed.size_class, wanted)
-                except PuffinError as exc:
-                    _warn(segment, exc, warnings)
-                    break
-                kept[placed.places[(placed.places >= 0) & ~found]] = False
-        return kept
+                    kept[placed.places[(placed.places >= 0) & ~found]] = False
+            except PuffinError as exc:
+                unread.append(_left_out(segment, exc))
+        return Probe(kept, tuple(unread))
 
     def _segments_of(self, column: ColumnKey) -> list[SegmentEntry]:
         of_column = (segment for segment in self.manifest.segments if segment.column == column.key)
         return [segment for segment in of_column if segment.mapping in (None, column.mapping)]
 
-    def _open(self, segment: SegmentEntry, warnings: list[str]) -> Sequence[_Placed]:
+    def _open(self, segment: SegmentEntry) -> Sequence[_Placed]:
         if segment.id not in self._placed:  # two threads may both read it, and find the same
-            try:
-                with self._store.open_source(segment_uri(self.directory, segment.id)) as source:
-                    classes = read_directory(segment, source)
-            except PuffinError as exc:
-                _warn(segment, exc, warnings)
-                return ()
+            with self._store.open_source(segment_uri(self.directory, segment.id)) as source:
+                classes = read_directory(segment, source)
             self._placed[segment.id] = [
                 _Placed(
                     dataclasses.replace(each, files=()),
@@ -166,8 +174,7 @@ class TableIndex:
         return self._rows.get((segment.id, size_class.lg_blocks, block), load)
 
 
-def _warn(segment: SegmentEntry, exc: PuffinError, warnings: list[str]) -> None:
+def _left_out(segment: SegmentEntry, exc: PuffinError) -> str:
     warning = f"index segment {segment.id} is left out: {exc}"
     _log.warning("%s", warning)
-    if warning not in warnings:
-        warnings.append(warning)
+    return warning

@@ -13,7 +13,7 @@ import functools
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import TypeAlias
 
 import numpy as np
@@ -85,19 +85,20 @@ def warm_up() -> None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Answer:
-    """For each file whether it may match a predicate: by its partition, by its bounds, by the index."""
+    """For each file whether it may match a predicate by its partition, by its bounds, by the index."""
 
-    by_partition: Flags
-    by_bounds: Flags
-    by_index: Flags
+    flags: Flags  # shape (3, files)
+    unread: tuple[str, ...] = ()
 
-    def after(self, steps: int) -> Flags:
-        return all_of((self.by_partition, self.by_bounds, self.by_index)[:steps])
+    @property
+    def after_steps(self) -> Flags:
+        """Whether it may match by the first of these, by the first two, by all three; shape (3, files)."""
+        found: Flags = np.logical_and.accumulate(self.flags)
+        return found
 
     @property
     def excludes(self) -> Pruned:
-        flags = (self.by_partition, self.by_bounds, self.by_index)
-        return Pruned(*(len(each) - count(each) for each in flags))
+        return Pruned(*(len(each) - count(each) for each in self.flags))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -178,18 +179,17 @@ class Planner:
         if where is None:
             index = NO_INDEX
         found = self.find_index() if index is None else index
-        warnings = list(found.warnings)
         asked = tuple(predicates(expression))
         self._load_metrics({each.field_id for each in asked})
         sought = itertools.accumulate(len(each.values) for each in asked)
-        answers = {
-            id(each): self._answer(each, found.index if values <= _MOST_SOUGHT else None, warnings)
+        answers = [
+            self._answer(each, found.index if values <= _MOST_SOUGHT else None)
             for each, values in zip(asked, sought, strict=True)
-        }
-        left = [
-            _evaluate(expression, len(files.tasks), functools.partial(_after, answers, steps)) for steps in (1, 2, 3)
         ]
-        counts = [len(files.tasks), *(count(flags) for flags in left)]
+        left = _evaluate(expression, (3, len(files.tasks)), iter([answer.after_steps for answer in answers]))
+        counts = [len(files.tasks), *map(count, left)]
+        used, unread = self._used(asked, found.index)
+        lines = itertools.chain(found.warnings, *(answer.unread for answer in answers), unread)
         return FilePlan(
             table=opened.name,
             format=opened.state.format,
@@ -199,9 +199,11 @@ class Planner:
             sizes=files.sizes,
             kept=left[-1],
             pruned=Pruned(*(before - after for before, after in itertools.pairwise(counts))),
-            index=self._used(asked, found.index, warnings),
-            warnings=tuple(warnings),
-            predicates=tuple(PredicateReport(str(each), answers[id(each)].excludes) for each in asked),
+            index=used,
+            warnings=tuple(dict.fromkeys(lines)),
+            predicates=tuple(
+                PredicateReport(str(each), answer.excludes) for each, answer in zip(asked, answers, strict=True)
+            ),
             partition_names=files.partitions.names,
             location=opened.state.location,
             maps_columns=opened.state.properties.get(_COLUMN_MAPPING, "none").lower() != "none",
@@ -242,16 +244,19 @@ class Planner:
                     self._loaded_files.append(_Files.of(self._opened))
         return self._loaded_files[0]
 
-    def _answer(self, predicate: Predicate, index: TableIndex | None, warnings: list[str]) -> _Answer:
+    def _answer(self, predicate: Predicate, index: TableIndex | None) -> _Answer:
         files = self._files
-        everything = np.ones(len(files.tasks), np.bool_)
-        by_bounds = by_index = everything
+        flags = np.ones((3, len(files.tasks)), np.bool_)
+        flags[0] = files.partitions.may_match(predicate)
         column = self._columns.get(predicate.field_id)
-        if column is not None and files.tasks:
-            by_bounds = self._metrics[column.field_id].may_match(predicate)
-            if index is not None and predicate.op in (Op.EQ, Op.IN):
-                by_index = index.may_hold(self._key_of(column), predicate.values, warnings)
-        return _Answer(files.partitions.may_match(predicate), by_bounds, by_index)
+        if column is None or not files.tasks:
+            return _Answer(flags)
+        flags[1] = self._metrics[column.field_id].may_match(predicate)
+        if index is None or predicate.op not in (Op.EQ, Op.IN):
+            return _Answer(flags)
+        probe = index.may_hold(self._key_of(column), predicate.values)
+        flags[2] = probe.flags
+        return _Answer(flags, probe.unread)
 
     def _load_metrics(self, field_ids: Set[int]) -> None:
         """Read what a filter needs of all its columns at once: each time, every manifest is read."""
@@ -268,24 +273,22 @@ class Planner:
         state = self._opened.state
         return ColumnKey(state.key_of(column), column.type, state.mapping_digest(column))
 
-    def _used(self, asked: Sequence[Predicate], index: TableIndex | None, warnings: list[str]) -> PlannedIndex:
-        """The columns of the filter that have an index, and the files that it covers for all of them."""
+    def _used(self, asked: Sequence[Predicate], index: TableIndex | None) -> tuple[PlannedIndex, tuple[str, ...]]:
+        """The columns of the filter that have an index, the files that it covers for all of them; what was unread."""
         if index is None:
-            return PlannedIndex((), 0)
+            return PlannedIndex((), 0), ()
         columns = dict.fromkeys(self._columns[each.field_id] for each in asked if each.field_id in self._columns)
-        covered = {column.name: index.covered(self._key_of(column), warnings) for column in columns}
-        used = {name: flags for name, flags in covered.items() if flags.any()}
-        return PlannedIndex(tuple(used), count(all_of(used.values())) if used else 0)
+        covered = {column.name: index.covered(self._key_of(column)) for column in columns}
+        used = {name: probe.flags for name, probe in covered.items() if probe.flags.any()}
+        unread = tuple(line for probe in covered.values() for line in probe.unread)
+        return PlannedIndex(tuple(used), count(all_of(used.values())) if used else 0), unread
 
 
-def _after(answers: Mapping[int, _Answer], steps: int, predicate: Predicate) -> Flags:
-    return answers[id(predicate)].after(steps)
-
-
-def _evaluate(expression: Expression, files: int, answer: Callable[[Predicate], Flags]) -> Flags:
+def _evaluate(expression: Expression, shape: tuple[int, int], answers: Iterator[Flags]) -> Flags:
+    """What a filter tells of each file after each step; takes the answers of its predicates in their order."""
     if isinstance(expression, Constant):
-        return np.full(files, expression.value, np.bool_)
+        return np.full(shape, expression.value, np.bool_)
     if isinstance(expression, Combination):
-        parts = [_evaluate(part, files, answer) for part in expression.parts]
+        parts = [_evaluate(part, shape, answers) for part in expression.parts]
         return all_of(parts) if expression.is_and else any_of(parts)
-    return answer(expression)
+    return next(answers)
