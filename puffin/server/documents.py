@@ -19,13 +19,16 @@ Name = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00-\x1
 AnyName = Annotated[str, Field(min_length=1, max_length=4096)]
 ColumnName = Annotated[str, Field(min_length=1, max_length=512)]
 RefName = Annotated[str, Field(min_length=1, max_length=512)]
+Filter = Annotated[str, Field(max_length=LONGEST_FILTER)]
 
 
-class _Document(BaseModel):
+class Document(BaseModel):
+    """A JSON document of the HTTP interface: its keys have hyphens."""
+
     model_config = ConfigDict(alias_generator=lambda name: name.replace("_", "-"))
 
 
-class _Query(_Document):
+class _Query(Document):
     model_config = ConfigDict(extra="forbid")
 
 
@@ -67,13 +70,14 @@ class TablesQuery(_Query):
     limit: int = Field(100, ge=1, le=1000, description="How many tables at most.")
 
 
-class Question(_Body):
+class _AtSnapshot(TableQuery, _Body):
+    """A body about a table at one of its snapshots."""
+
+
+class Question(_AtSnapshot):
     """The columns of a table, by default every one that can be hashed, at one of its snapshots, as for a query."""
 
-    table: Name
     columns: Annotated[list[ColumnName], Field(max_length=MOST_COLUMNS)] | None = None
-    snapshot_id: int | None = None
-    ref: RefName | None = None
 
 
 class StatsRequest(_Body):
@@ -87,9 +91,7 @@ class JoinSide(_Body):
 
     table: Name
     column: ColumnName
-    where: Annotated[str, Field(max_length=LONGEST_FILTER)] | None = Field(
-        None, description="A row filter in pyiceberg's grammar; without one, all rows."
-    )
+    where: Filter | None = Field(None, description="A row filter in pyiceberg's grammar; without one, all rows.")
 
 
 class JoinRequest(_Body):
@@ -99,31 +101,23 @@ class JoinRequest(_Body):
     right: JoinSide
 
 
-class EstimateRequest(_Body):
+class EstimateRequest(_AtSnapshot):
     """A filter and a grouping of a table, at one of its snapshots, as for a query."""
 
-    table: Name
-    where: Annotated[str, Field(max_length=LONGEST_FILTER)] | None = Field(
-        None, description="A row filter in pyiceberg's grammar; without one, all rows."
-    )
+    where: Filter | None = Field(None, description="A row filter in pyiceberg's grammar; without one, all rows.")
     group_by: Annotated[list[ColumnName], Field(max_length=MOST_COLUMNS)] | None = Field(
         None, description="Columns to group by; null is one group."
     )
-    snapshot_id: int | None = None
-    ref: RefName | None = None
 
 
-class PlanRequest(_Body):
+class PlanRequest(_AtSnapshot):
     """The rows that a scan of a table wants, at one of its snapshots, as for a query."""
 
-    table: Name
-    where: Annotated[str, Field(max_length=LONGEST_FILTER)] | None = Field(
+    where: Filter | None = Field(
         None, description="A row filter in pyiceberg's grammar; without one, all files are planned."
     )
-    snapshot_id: int | None = None
-    ref: RefName | None = None
 
 
-def snapshot_of(asked: TableQuery | Question | EstimateRequest | PlanRequest) -> dict[str, Any]:
+def snapshot_of(asked: TableQuery) -> dict[str, Any]:
     """The snapshot of a request as keywords of `Lookup`: its ref, or its id without one; the service compares both."""
     return {"snapshot_id": asked.snapshot_id} if asked.ref is None else {"ref": asked.ref}

@@ -130,15 +130,16 @@ class Entrance:
         try:
             body = await self._body_in_time(scope, receive)
             if self.running >= self._limits.running and scope["path"] not in OPEN:
-                raise Problem(429, "too-many", "the server is busy", (("Retry-After", "1"),))
+                raise Problem.too_many("the server is busy")
             self.running += 1
             try:
                 await asyncio.wait_for(self._app(scope, _replay(body), collect), self._limits.request_seconds)
             finally:
                 self.running -= 1
         except Exception as exc:
-            problem = Problem.of(exc) if not scope["path"].startswith(ICEBERG) else iceberg_problem(exc)
-            if problem.status == 500 and (scope["path"] == PLAN or scope["path"].startswith(ICEBERG)):
+            is_iceberg = scope["path"].startswith(ICEBERG)
+            problem = iceberg_problem(exc) if is_iceberg else Problem.of(exc)
+            if problem.status == 500 and (is_iceberg or scope["path"] == PLAN):
                 # The messages of errors may quote values of the filter, which belong in no log.
                 frames = "".join(traceback.format_tb(exc.__traceback__))
                 _logger.error("a plan failed: %s\n%s", type(exc).__name__, frames)

@@ -66,6 +66,11 @@ class Problem(Exception):
                 return cls(status, kind, errors.in_one_line(error)[:_LONGEST_DETAIL])
         return cls(500, "internal", "a defect of the server; its log has the details")
 
+    @classmethod
+    def too_many(cls, detail: str) -> Problem:
+        """The problem of a request that is good, but comes while too many others run."""
+        return cls(429, "too-many", detail, (("Retry-After", "1"),))
+
     def body(self, instance: str) -> bytes:
         """The encoded problem document for a request to the path ``instance``."""
         document = {

@@ -1,8 +1,8 @@
 """
 Questions in, answers out as bytes: where lookup, roots and threads meet.
 
-The event loop sends cached answers. All other work goes to a thread: even the check whether a path is below a root may
-hang in the file system.
+The event loop sends cached answers, and makes a list of what threads found of its tables. All other work goes to a
+thread: even the check whether a path is below a root may hang in the file system.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import functools
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from puffin.errors import (
     CorruptError,
@@ -24,7 +24,7 @@ from puffin.errors import (
     TableNotFound,
     UsageError,
 )
-from puffin.inspection import describe
+from puffin.inspection import FileDescription, describe
 from puffin.load import FoundTable
 from puffin.lookup import AnalyzedTable, FilePlan, JoinQuestion, Lookup, Question, TableEstimate
 from puffin.lookup.cache import Kept
@@ -48,6 +48,12 @@ _MOST_NAMES = 10_000  # of the tables that a list considers
 _STATUS_AT_ONCE = 16  # tables, so that other requests find free threads
 
 _Result = TypeVar("_Result")
+
+
+class _Answer(Protocol):
+    """What the library answers, and dumps."""
+
+    def to_json(self) -> Mapping[str, Any]: ...
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -126,10 +132,10 @@ class Service:
             JoinQuestion(Question(side.table, (side.column,)), side.where) for side in (asked.left, asked.right)
         )
         await self.read(asked.right.table, lambda: None)
-        found = await self.read(asked.left.table, lambda: self.lookup.join(left, right))
+        body = await self._encoded(asked.left.table, lambda: self.lookup.join(left, right))
         for side in (asked.left, asked.right):
             self.asked(side.table)
-        return encode(found.to_json())
+        return body
 
     async def estimate(self, asked: EstimateRequest) -> bytes:
         """The rows that a filter leaves, and the groups that a grouping makes."""
@@ -139,9 +145,9 @@ class Service:
             _check_ref(asked.table, asked.ref, asked.snapshot_id, estimate.snapshot_id)
             return estimate
 
-        found = await self.read(asked.table, estimated)
+        body = await self._encoded(asked.table, estimated)
         self.asked(asked.table)
-        return encode(found.to_json())
+        return body
 
     async def plan(self, asked: PlanRequest) -> bytes:
         """The files that can hold rows that match the filter; planned and encoded in a thread."""
@@ -188,16 +194,16 @@ class Service:
 
     async def history(self, table: str, column: str) -> bytes:
         """The statistics of a column, snapshot by snapshot."""
-        return encode((await self.read(table, lambda: self.lookup.history(table, column))).to_json())
+        return await self._encoded(table, lambda: self.lookup.history(table, column))
 
     async def distribution(self, table: str, column: str) -> bytes:
         """The most frequent values of a column, and its histogram."""
-        return encode((await self.read(table, lambda: self.lookup.distribution(table, column))).to_json())
+        return await self._encoded(table, lambda: self.lookup.distribution(table, column))
 
     async def dump(self, asked: Asked) -> bytes:
         """The dump document of the statistics file that answers for a snapshot: the first column's if they differ."""
         table = asked.question.table
-        return encode(await self.read(table, lambda: self.lookup.following([table], lambda: self._dump(asked))))
+        return await self._encoded(table, lambda: self.lookup.following([table], lambda: self._dump(asked)))
 
     async def run(self, key: str, call: Callable[[], _Result]) -> _Result:
         """Call ``call`` in a thread; calls with one key share the threads of one table."""
@@ -211,6 +217,9 @@ class Service:
             return call()
 
         return await self._workers.run(table, checked)
+
+    async def _encoded(self, table: str, ask: Callable[[], _Answer]) -> bytes:
+        return await self.read(table, lambda: encode(ask().to_json()))
 
     def ask(self, asked: Asked) -> Kept:
         """The encoded answer about a table that was checked; blocks."""
@@ -289,13 +298,13 @@ class Service:
         _check_ref(asked.table, asked.ref, asked.snapshot_id, plan.snapshot_id)
         return plan
 
-    def _dump(self, asked: Asked) -> dict[str, Any]:
+    def _dump(self, asked: Asked) -> FileDescription:
         table, columns = asked.question.table, self.ask(asked).answer.columns
         path = next((column.statistics_path for column in columns if column.statistics_path), None)
         if path is None:
             raise NotFoundError(f"{table}: no statistics file")
         try:
-            return describe(path, opened_by=lambda file: self.lookup.open_statistics(table, file)).to_json()
+            return describe(path, opened_by=lambda file: self.lookup.open_statistics(table, file))
         except CorruptError as exc:  # the reader of bytes does not know their file
             raise CorruptError(f"{path}: {exc}") from exc
 

@@ -33,7 +33,7 @@ class Workers:
         """Run a call about a table; Problem 429 if too many others wait for that table."""
         places = self._tables.setdefault(table, _Places(self._limits.threads_per_table))
         if places.wanted >= self._limits.waiting:
-            raise _too_many("too many requests wait for this table")
+            raise Problem.too_many("too many requests wait for this table")
         places.wanted += 1
         async with contextlib.AsyncExitStack() as held:
             held.callback(self._release, table, places)
@@ -88,9 +88,5 @@ async def _in_thread(call: Callable[[], _Result]) -> _Result:
     try:
         threading.Thread(target=work, name="puffin-storage", daemon=True).start()
     except RuntimeError as exc:  # the limit of the operating system
-        raise _too_many("the system has no more threads") from exc
+        raise Problem.too_many("the system has no more threads") from exc
     return await outcome
-
-
-def _too_many(detail: str) -> Problem:
-    return Problem(429, "too-many", detail, (("Retry-After", "1"),))

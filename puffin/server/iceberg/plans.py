@@ -62,7 +62,7 @@ class Plans:
         self._forget()
         if not making.done() and sum(not kept.making.done() for kept in self._kept.values()) >= _MOST_RUNNING:
             making.cancel()
-            raise Problem(429, "too-many", "too many plans are being made", (("Retry-After", "1"),))
+            raise Problem.too_many("too many plans are being made")
         id_ = secrets.token_urlsafe(_ID_BYTES)
         self._kept[id_] = _Kept(owner, self._clock() + _SECONDS, making)
         return id_
