@@ -35,7 +35,7 @@ from puffin.format.layout import FIRST_BLOB_OFFSET
 from puffin.index.bloom import BLOCK_BYTES, MOST_LG_BLOCKS, WORDS, Bits, BloomFilter
 from puffin.index.checksums import Words, row_checksums
 from puffin.storage import FileSource, Store
-from puffin.tables.statistics_json import typed
+from puffin.tables.statistics_json import integer, typed
 from puffin.version import created_by
 
 CHUNK_BYTES = 8 * 1024 * 1024
@@ -108,18 +108,17 @@ class NewFilters:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class SizeClass:
+class ClassLayout:
     """
-    The filters of one size in a segment.
+    Where the filters of one size are in a segment.
 
     Attributes:
-        files: The paths of the ``count`` data files, in order; empty where only places matter.
+        count: The number of files.
         offsets: Where each chunk begins, which holds ``rows_per_chunk`` blocks of each file.
     """
 
     lg_blocks: int
     count: int
-    files: tuple[str, ...]
     rows_per_chunk: int
     offsets: tuple[int, ...]
 
@@ -133,6 +132,14 @@ class SizeClass:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class SizeClass:
+    """The filters of one size in a segment; ``files`` are the paths of their data files, in order."""
+
+    layout: ClassLayout
+    files: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class SegmentRows:
     """Reads a class of a segment, without the files that are not in ``kept``."""
 
@@ -142,7 +149,7 @@ class SegmentRows:
 
     @property
     def lg_blocks(self) -> int:
-        return self.size_class.lg_blocks
+        return self.size_class.layout.lg_blocks
 
     @property
     def files(self) -> Sequence[str]:
@@ -150,7 +157,7 @@ class SegmentRows:
 
     def fill(self, rows: Words, first: int) -> None:
         done = 0
-        for blocks in read_rows(self.source, self.size_class, first, len(rows)):
+        for blocks in read_rows(self.source, self.size_class.layout, first, len(rows)):
             rows[done : done + len(blocks)] = blocks[:, self.kept].reshape(len(blocks), -1)
             done += len(blocks)
 
@@ -159,26 +166,26 @@ def row_bytes(files: int) -> int:
     return files * BLOCK_BYTES + _CRC_BYTES
 
 
-def read_rows(source: FileSource, size_class: SizeClass, first: int, count: int) -> Iterator[Bits]:
+def read_rows(source: FileSource, layout: ClassLayout, first: int, count: int) -> Iterator[Bits]:
     """
     Some blocks of each file of a class, as arrays of blocks by files by eight words, one for each chunk.
 
     Raises CorruptError if the range is cut off or a checksum is wrong.
     """
-    block, size = first, size_class.row_bytes
+    block, size = first, layout.row_bytes
     while block < first + count:
-        rest_of_chunk = size_class.rows_per_chunk - block % size_class.rows_per_chunk
+        rest_of_chunk = layout.rows_per_chunk - block % layout.rows_per_chunk
         rows = min(first + count - block, rest_of_chunk)
         rows = min(rows, max(1, CHUNK_BYTES // size))  # a chunk of another writer may be larger
-        yield parse_rows(source.read_at(size_class.offset_of(block), rows * size), size_class.count, block, rows)
+        yield parse_rows(source.read_at(layout.offset_of(block), rows * size), layout.count, block, rows)
         block += rows
 
 
-def check_chunk(size_class: SizeClass, number: int, source: FileSource) -> None:
+def check_chunk(layout: ClassLayout, number: int, source: FileSource) -> None:
     """Read a chunk of a class; CorruptError if a filter in it has changed."""
-    first = number * size_class.rows_per_chunk
-    count = min(size_class.rows_per_chunk, (1 << size_class.lg_blocks) - first)
-    for _ in read_rows(source, size_class, first, count):
+    first = number * layout.rows_per_chunk
+    count = min(layout.rows_per_chunk, (1 << layout.lg_blocks) - first)
+    for _ in read_rows(source, layout, first, count):
         pass
 
 
@@ -281,18 +288,17 @@ def read_directory(entry: SegmentEntry, source: FileSource) -> tuple[SizeClass, 
 
 def _size_class(document: Mapping[str, Any]) -> SizeClass:
     files = _texts(typed(document, "files", list))
-    found = SizeClass(
+    found = ClassLayout(
         typed(document, "lg-blocks", int),
         len(files),
-        files,
         typed(document, "rows-per-chunk", int),
-        tuple(typed({"offset": offset}, "offset", int) for offset in typed(document, "offsets", list)),
+        tuple(integer("offsets", offset) for offset in typed(document, "offsets", list)),
     )
     if not 0 <= found.lg_blocks <= MOST_LG_BLOCKS or found.rows_per_chunk < 1:
         raise ValueError(f"expected up to 2^{MOST_LG_BLOCKS} blocks, found 2^{found.lg_blocks}")
     if len(found.offsets) != -(-(1 << found.lg_blocks) // found.rows_per_chunk):
         raise ValueError(f"expected an offset for each chunk, found {len(found.offsets)}")
-    return found
+    return SizeClass(found, files)
 
 
 def _texts(values: Iterable[Any]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from puffin.errors import PuffinError
 from puffin.index.bloom import Bits, block_numbers, has_all, masks
 from puffin.index.manifest import IndexManifest, segment_uri
-from puffin.index.segment import SegmentEntry, SizeClass, parse_rows, read_directory
+from puffin.index.segment import ClassLayout, SegmentEntry, parse_rows, read_directory
 from puffin.index.value_hashes import hash_scalar
 from puffin.storage import Store
 from puffin.values.serialized import WordArray
@@ -79,9 +79,9 @@ class Probe:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Placed:
-    """A size class, and the position of each of its files in the list, -1 for files that are not in it."""
+    """The layout of a size class, and the positions of its files in the list; -1 for one that is not in it."""
 
-    size_class: SizeClass
+    layout: ClassLayout
     places: npt.NDArray[np.int64]
 
 
@@ -134,7 +134,7 @@ class TableIndex:
             wanted = np.unique(np.concatenate([each for each in hashes if each is not None]))
             try:
                 for placed in self._open(segment):
-                    found = self._probe(segment, placed.size_class, wanted)
+                    found = self._probe(segment, placed.layout, wanted)
                     kept[placed.places[(placed.places >= 0) & ~found]] = False
             except PuffinError as exc:
                 unread.append(_left_out(segment, exc))
@@ -149,29 +149,26 @@ class TableIndex:
             with self._store.open_source(segment_uri(self.directory, segment.id)) as source:
                 classes = read_directory(segment, source)
             self._placed[segment.id] = [
-                _Placed(
-                    dataclasses.replace(each, files=()),
-                    np.array([self._positions.get(path, -1) for path in each.files], np.int64),
-                )
+                _Placed(each.layout, np.array([self._positions.get(path, -1) for path in each.files], np.int64))
                 for each in classes
             ]
         return self._placed[segment.id]
 
-    def _probe(self, segment: SegmentEntry, size_class: SizeClass, hashes: WordArray) -> Flags:
-        found = np.zeros(size_class.count, np.bool_)
-        blocks = block_numbers(hashes, size_class.lg_blocks)
+    def _probe(self, segment: SegmentEntry, layout: ClassLayout, hashes: WordArray) -> Flags:
+        found = np.zeros(layout.count, np.bool_)
+        blocks = block_numbers(hashes, layout.lg_blocks)
         for block, mask in zip(blocks.tolist(), masks(hashes), strict=True):
-            found |= has_all(self._row(segment, size_class, block), mask)
+            found |= has_all(self._row(segment, layout, block), mask)
         return found
 
-    def _row(self, segment: SegmentEntry, size_class: SizeClass, block: int) -> Bits:
+    def _row(self, segment: SegmentEntry, layout: ClassLayout, block: int) -> Bits:
         def load() -> Bits:
             with self._store.open_source(segment_uri(self.directory, segment.id)) as source:
-                data = source.read_at(size_class.offset_of(block), size_class.row_bytes)
-            row: Bits = parse_rows(data, size_class.count, block)[0]
+                data = source.read_at(layout.offset_of(block), layout.row_bytes)
+            row: Bits = parse_rows(data, layout.count, block)[0]
             return row
 
-        return self._rows.get((segment.id, size_class.lg_blocks, block), load)
+        return self._rows.get((segment.id, layout.lg_blocks, block), load)
 
 
 def _left_out(segment: SegmentEntry, exc: PuffinError) -> str:

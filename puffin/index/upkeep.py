@@ -25,6 +25,7 @@ from puffin.index.manifest import (
     segment_uri,
 )
 from puffin.index.segment import (
+    ClassLayout,
     FilterRows,
     SegmentEntry,
     SegmentPlan,
@@ -114,23 +115,23 @@ class IndexHome:
         StorageError.
         """
         chunks = [
-            (segment, size_class, number)
+            (segment, size_class.layout, number)
             for segment in index.segments
             for size_class in index.classes[segment.id]
-            for number in range(len(size_class.offsets))
+            for number in range(len(size_class.layout.offsets))
         ]
         random.shuffle(chunks)
-        chosen: dict[str, list[tuple[SizeClass, int]]] = {}
-        for segment, size_class, number in chunks:
+        chosen: dict[str, list[tuple[ClassLayout, int]]] = {}
+        for segment, layout, number in chunks:
             if most_bytes > 0:
-                most_bytes -= size_class.row_bytes * size_class.rows_per_chunk
-                chosen.setdefault(segment.id, []).append((size_class, number))
+                most_bytes -= layout.row_bytes * layout.rows_per_chunk
+                chosen.setdefault(segment.id, []).append((layout, number))
         damaged: set[str] = set()
         for segment_id, of_segment in chosen.items():
             try:
                 with self.store.open_source(self.uri_of(segment_id)) as source:
-                    for size_class, number in of_segment:
-                        check_chunk(size_class, number, source)
+                    for layout, number in of_segment:
+                        check_chunk(layout, number, source)
             except _UNREADABLE as exc:
                 _log.warning("index segment %s is left out, its files are read again: %s", segment_id, exc)
                 damaged.add(segment_id)

@@ -18,7 +18,10 @@ def stored_filters(table: Table) -> dict[tuple[str, str], bytes]:
     for segment in index.segments:
         with home.store.open_source(home.uri_of(segment.id)) as source:
             for size_class in index.classes[segment.id]:
-                parts = [p.transpose(1, 0, 2) for p in read_rows(source, size_class, 0, 1 << size_class.lg_blocks)]
+                parts = [
+                    p.transpose(1, 0, 2)
+                    for p in read_rows(source, size_class.layout, 0, 1 << size_class.layout.lg_blocks)
+                ]
                 for place, file in enumerate(size_class.files):
                     found[segment.column, file] = b"".join(part[place].tobytes() for part in parts)
     return found
