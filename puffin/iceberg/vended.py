@@ -62,8 +62,7 @@ def opening_properties(
         answer: Has ``storage-credentials``, ``config`` or none of them.
         of_table: Properties of the table, which the answer overrides.
     """
-    config = answer.get("config") or {}
-    lent = io_properties({**config, **nearest_credentials(answer.get("storage-credentials") or (), location)})
+    lent = lent_properties(answer, location)
     found = io_properties({**catalog.properties, **of_table, **lent})
     if any(name.startswith(_LENT) for name in lent):
         now = time.time()
@@ -83,11 +82,12 @@ def opening_properties(
     return found
 
 
-def nearest_credentials(credentials: Sequence[Mapping[str, Any]], location: str) -> Mapping[str, str]:
-    """The vended credentials with the longest prefix of the location."""
+def lent_properties(answer: Mapping[str, Any], location: str) -> dict[str, str]:
+    """What a server's answer says of opening the files of a table; the credentials with the longest prefix count."""
+    credentials: Sequence[Mapping[str, Any]] = answer.get("storage-credentials") or ()
     fitting = [credential for credential in credentials if location.startswith(credential["prefix"])]
-    config: Mapping[str, str] = max(fitting, key=lambda c: len(c["prefix"]))["config"] if fitting else {}
-    return config
+    nearest = max(fitting, key=lambda c: len(c["prefix"]))["config"] if fitting else {}
+    return io_properties({**(answer.get("config") or {}), **nearest})
 
 
 class LentStores:

@@ -14,10 +14,9 @@ from typing import Any
 from puffin.errors import StorageError, said_by
 from puffin.iceberg.catalogs.file import IcebergMetadataFile
 from puffin.iceberg.metadata.document import parse_state
-from puffin.iceberg.sdk import io_properties
 from puffin.iceberg.stores import stores
 from puffin.iceberg.table import IcebergSnapshot
-from puffin.iceberg.vended import nearest_credentials
+from puffin.iceberg.vended import lent_properties
 from puffin.rest_catalog.names import TableName
 from puffin.rest_catalog.planning_mode import CLIENT, KEY
 from puffin.rest_catalog.upstream import UpstreamConfig
@@ -101,12 +100,7 @@ class UpstreamTable:
 
         Only if nothing was vended are credentials of ``own``, our configuration, used.
         """
-        vended = io_properties(
-            {
-                **self._config,
-                **nearest_credentials(self.answer.get(_CREDENTIALS) or (), self.location),
-            }
-        )
+        vended = lent_properties(self.answer, self.location)
         if any(_GRANT.search(name) for name in vended):
             own = {name: value for name, value in own.items() if not _GRANT.search(name)}
         properties = {**config.io_properties, **own, **vended}
