@@ -256,7 +256,7 @@ def _boolean(_: str, value: Any) -> Iterable[bool]:
 
 
 def _integers(type_: str, value: Any) -> Iterable[int]:
-    number = _decimal(type_, value) if isinstance(value, str) else value
+    number = _decimal(value) if isinstance(value, str) else value
     near, beyond = (math.floor(number), math.ceil(number)), BEYOND[type_]
     return (*near, *(min(max(each, -beyond), beyond - 1) for each in near))
 
@@ -265,7 +265,7 @@ def _number(_: str, value: Any) -> Iterable[float]:
     if value is None:  # which infinity it is, nobody can tell
         return (-math.inf, math.inf)
     # pyiceberg sends the numbers of a filter's text as texts.
-    number = float(value if isinstance(value, str) else _decimal(_, value))
+    number = float(value if isinstance(value, str) else _decimal(value))
     if math.isnan(number):
         raise ValueError("not a number")
     return (number,)
@@ -294,7 +294,7 @@ def _units(type_: str, value: Any) -> Iterable[int]:
 
 
 def _decimals(type_: str, value: Any) -> Iterable[decimal.Decimal]:
-    number = _decimal(type_, value)
+    number = _decimal(value)
     if not isinstance(value, float):
         return (number,)
     # Of 0.1, Java rounds the digits, and pyiceberg the binary fraction, which has more of them.
@@ -303,7 +303,7 @@ def _decimals(type_: str, value: Any) -> Iterable[decimal.Decimal]:
     return (*(to_step(number, scale, each) for each in roundings), to_step(exact, scale, decimal.ROUND_HALF_UP))
 
 
-def _decimal(_: str, value: Any) -> decimal.Decimal:
+def _decimal(value: Any) -> decimal.Decimal:
     number = decimal.Decimal(str(value))
     if not number.is_finite() or not -_MOST_DIGITS < number.adjusted() < _MOST_DIGITS:
         raise ValueError("not a number of this size")

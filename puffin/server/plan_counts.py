@@ -57,7 +57,7 @@ class PlanCounts:
         self._tables: OrderedDict[str, PlanCount] = OrderedDict()
 
     def add(self, plan: FilePlan, *, with_table: bool = True) -> None:
-        """Count a plan that was answered, in total alone if the table is nobody else's business."""
+        """Count a plan that was answered; only in the total if other callers must not learn the table's name."""
         self._total.add(plan)
         if with_table:
             self._tables.setdefault(plan.table, PlanCount()).add(plan)

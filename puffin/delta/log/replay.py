@@ -187,7 +187,7 @@ class LogSegment:
         return changed
 
     def _checkpoint_files(self, start: Checkpoint, *, with_statistics: bool) -> Iterator[FileWithStatistics]:
-        """The files of a checkpoint, each once, though the protocol has no other checkpoints."""
+        """The files of a checkpoint, each once, even if a broken checkpoint repeats one."""
         if not start.parts:
             return
         from hashlib import blake2b
