@@ -84,6 +84,13 @@ class ColumnRows:
         upper = facts.now.upper if facts.added is None else found.upper + facts.added
         return Interval(found.rows * scale, lower, upper).within(max(0, lower), min(facts.now.upper, upper))
 
+    def among(self, found: Interval, counted: ColumnFacts) -> Interval:
+        """As many rows, of those that others counted, perhaps at another time: those of them that are left."""
+        facts = self.facts
+        if _is_at_most(facts.added, counted.added) and _is_at_most(facts.removed, counted.removed):
+            return found  # whatever is left was there when the column was counted later
+        return self.as_now(found)
+
     def groups_as_now(self, found: Interval) -> Interval:
         """The distinct values among earlier rows, for the rows of the snapshot asked for."""
         facts = self.facts
@@ -186,3 +193,8 @@ class ColumnRows:
 def _one_of(rows: Interval) -> Interval:
     """The number of groups, one at most, of so many rows."""
     return Interval(float(rows.rows > 0), float(rows.lower > 0), float(rows.upper > 0))
+
+
+def _is_at_most(rows: int | None, others: int | None) -> bool:
+    """Whether no more rows changed since some statistics than since others."""
+    return others is None or (rows is not None and rows <= others)

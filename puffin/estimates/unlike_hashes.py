@@ -45,12 +45,12 @@ class UnlikeRows(NamedTuple):
 
     @classmethod
     def among(cls, column: ColumnRows, hashed: ColumnFacts) -> UnlikeRows:
-        """Of the rows whose hashes were counted, perhaps at another time than the column, those that are left."""
-        facts, found = column.facts, cls.of(column)
-        if _is_at_most(facts.added, hashed.added) and _is_at_most(facts.removed, hashed.removed):
-            return found  # whatever is left was there when the column was counted later
-        (zero, negative), (nan, opposite) = (map(column.as_now, each) for each in (found.zeros, found.nans))
-        return cls((zero, negative), (nan, opposite), column.as_now(found.every_nan))
+        """Of the rows whose hashes were counted, as `ColumnRows.among`."""
+        found = cls.of(column)
+        zero, negative, nan, opposite, every_nan = (
+            column.among(each, hashed) for each in (*found.zeros, *found.nans, found.every_nan)
+        )
+        return cls((zero, negative), (nan, opposite), every_nan)
 
     @property
     def rarer_zero(self) -> float:
@@ -61,11 +61,6 @@ class UnlikeRows(NamedTuple):
     def other_nans(self) -> float:
         """The most rows with a NaN that is not the one of the two with the most rows."""
         return self.every_nan.upper - max(nan.lower for nan in self.nans)
-
-
-def _is_at_most(rows: int | None, others: int | None) -> bool:
-    """Whether no more rows changed since some statistics than since others."""
-    return others is None or (rows is not None and rows <= others)
 
 
 class JoinedPair(NamedTuple):

@@ -94,14 +94,14 @@ class RowsOfJoins:
             left, right = (counted_values(estimator, column) for estimator, (column,) in (self._left, self._right))
             if left is None or right is None:
                 return None
-            sides, nulls = (as_one(left, self._zeros), as_one(right, self._zeros)), 0.0
+            sides, nulls = (as_one(left, self._zeros), as_one(right, self._zeros)), None
         else:
             tuples = joined_tuples(self._left, self._right)
             if tuples is None:
                 return None
             sides, nulls = tuples.sides, tuples.null_share
         found = join_rows(matches_of(*sides))
-        found = found if nulls == 0 else found.without_nulls(nulls)
+        found = found if nulls is None else found.without_nulls(nulls)
         unlike, changes = beyond_hashes(self._left, self._right, sides)
         return _Unfiltered(found, unlike, changes if any(each.added or each.removed for each in changes) else None)
 

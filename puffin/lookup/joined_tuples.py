@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
@@ -9,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from puffin.estimates.counted import Counted, Numbers
-from puffin.estimates.interval import NOTHING
+from puffin.estimates.interval import NOTHING, Interval
 from puffin.estimates.joins import JoinRows, RowChange
 from puffin.estimates.tuple_rows import tuples_with_null
 from puffin.estimates.unlike_hashes import JoinedPair, UnlikeRows, most_of_equal, unlike_pairs
@@ -25,11 +26,12 @@ class JoinedTuples(NamedTuple):
     """
     The rows of tuples on both sides, without those that are known to have a null: these join nothing.
 
-    ``null_share`` is the share of the rows that may be of other tuples with a null, on the side where it is smaller.
+    ``null_share`` is about the share of the rows that are of other tuples with a null, on the side where it is smaller;
+    None if there are none.
     """
 
     sides: tuple[Counted, Counted]
-    null_share: float
+    null_share: float | None
 
 
 def counted_values(estimator: Estimator, column: Column) -> Counted | None:
@@ -52,16 +54,21 @@ def joined_tuples(left: OneSide, right: OneSide) -> JoinedTuples | None:
     one, other = found
     if one is None or other is None:
         return None
-    nulls = [sum(estimator.column(each.field_id).nulls.upper for each in columns) for estimator, columns in sides]
-    if not any(nulls):
-        return JoinedTuples((one, other), 0.0)
+    nulls = [_nulls(*side) for side in sides]
+    if not any(of_side.upper for of_side in nulls):
+        return JoinedTuples((one, other), None)
     hashes, times = (np.concatenate(each) for each in zip(*(_with_null(*side) for side in sides), strict=True))
     hashes, first = first_of_each(hashes)
-    left_over = (
-        _nulls_left(each, hashes, times[first], of_side) / max(estimator.table.rows.rows, 1)
-        for (estimator, _), each, of_side in zip(sides, (one, other), nulls, strict=True)
-    )
-    return JoinedTuples((one.without(hashes), other.without(hashes)), min(1.0, *left_over))
+    left_over = [
+        of_side.minus(_nulls_of(each, hashes, times[first])).within(0, math.inf)
+        for each, of_side in zip((one, other), nulls, strict=True)
+    ]
+    shares = [
+        of_side.rows / max(estimator.table.rows.rows, 1)
+        for (estimator, _), of_side in zip(sides, left_over, strict=True)
+    ]
+    share = min(1.0, *shares) if all(of_side.upper for of_side in left_over) else None
+    return JoinedTuples((one.without(hashes), other.without(hashes)), share)
 
 
 def beyond_hashes(
@@ -101,7 +108,14 @@ def _with_null(estimator: Estimator, columns: Sequence[Column]) -> tuple[Hashes,
     return tuples_with_null([np.zeros(0, np.uint64) if each is None else each.hashes for each in known])
 
 
-def _nulls_left(side: Counted, hashes: Hashes, times: Numbers, nulls: float) -> float:
-    """Of so many nulls on a side, those in other tuples than these."""
+def _nulls(estimator: Estimator, columns: Sequence[Column]) -> Interval:
+    """The nulls in all tuples that were counted."""
+    of_tuples = estimator.facts(columns)
+    of_columns = (estimator.column(each.field_id) for each in columns)
+    return functools.reduce(Interval.plus, (column.among(column.nulls, of_tuples) for column in of_columns))
+
+
+def _nulls_of(side: Counted, hashes: Hashes, times: Numbers) -> Interval:
+    """The nulls in tuples of a side that have so many each, at least."""
     at, has = places(hashes, side.hashes)
-    return max(0.0, nulls - float((side.low[at[has]] * times[has]).sum()))
+    return Interval.exactly(float((side.low[at[has]] * times[has]).sum()))
