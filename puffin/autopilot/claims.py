@@ -52,7 +52,7 @@ def _claim(file: Path) -> Iterator[bool]:
         try:
             yield True
         finally:
-            # Who has opened the file before this holds a lock that nobody else sees, which costs work alone.
+            # A process that has opened it by now locks a deleted file: both may run the table, which only wastes work.
             file.unlink(missing_ok=True)
     finally:
         os.close(descriptor)

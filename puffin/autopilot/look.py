@@ -231,7 +231,7 @@ def _version_of(state: TableState) -> int:
 
 
 def _one_of_each(seen: Sequence[SeenTable]) -> list[SeenTable]:
-    """These without tables below roots that a catalog has, too: a commit that passes by their catalog would be lost."""
+    """These without tables below roots that a catalog has, too: a commit that bypasses their catalog would be lost."""
     of_catalogs = {directory_of(each.location) for each in seen if each.catalog and each.location}
     if not of_catalogs:
         return list(seen)

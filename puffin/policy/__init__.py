@@ -1,1 +1,1 @@
-"""The policy file of the autopilot: its schema, its values, and what it means for a table. Nothing here does I/O."""
+"""The policy file of the autopilot: its schema, its values, its meaning for a table. Only `read_policy` does I/O."""
