@@ -136,8 +136,8 @@ class Watcher:
             if not done:
                 break
         pool.shutdown(wait=False, cancel_futures=True)
-        there = {table.key for table in tables}
-        self._kept = {key: kept for key, kept in self._kept.items() if key in there}
+        for key in self._kept.keys() - {table.key for table in tables}:  # a copy, since threads change what is kept
+            self.forget(key)
         seen = []
         for table, future in zip(tables, futures, strict=True):
             if future.done() and not future.cancelled():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import threading
 import time
 from collections import Counter
@@ -15,6 +16,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from puffin.autopilot.look import Watcher
 from puffin.policy.document import parse_policy, read_policy
+from puffin.policy.model import Policy
 from stats_jobs import analyze
 from stats_jobs.index import index
 from stats_jobs.options import IndexOptions
@@ -136,3 +138,19 @@ def test_first_look_reads_each_file_of_a_table_once(lake: Path, opened: list[str
     assert all(each.status.error is None for each in Watcher(parse_policy(f"roots: [{lake}]\n", "p")).look())
     assert opened
     assert {name: count for name, count in Counter(opened).items() if count > 1} == {}
+
+
+def test_runs_end_while_a_look_drops_tables_that_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their threads have the look forget the tables."""
+    watcher = Watcher(Policy(file="p"))
+    monkeypatch.setattr(watcher, "_kept", dict.fromkeys(map(str, range(100_000))))
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        runs = threading.Thread(target=lambda: [watcher.forget(str(number)) for number in range(50_000)])
+        runs.start()
+        assert watcher.look() == []
+        runs.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert watcher._kept == {}
