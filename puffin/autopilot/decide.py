@@ -16,7 +16,7 @@ from typing import Any
 from puffin.autopilot.look import SeenTable
 from puffin.lookup.health import BEST, TableStatus
 from puffin.policy.model import Due
-from puffin.policy.quantities import shown_seconds, shown_share
+from puffin.policy.quantities import about_seconds, shown_share
 from puffin.policy.table_policy import TablePolicy
 
 FRESH, DUE, WAITING, HELD, NEVER, BROKEN = STATES = ("fresh", "due", "waiting", "held", "never", "broken")
@@ -130,7 +130,7 @@ def judge(seen: SeenTable, now: float, past: Past = Past(), questions: int = 0) 
     )
     if failure is not None and failure.until > now:
         often = "once" if failure.count == 1 else f"{failure.count} times"
-        again = f"again in {shown_seconds(failure.until - now)}"
+        again = f"again in {about_seconds(failure.until - now)}"
         return dataclasses.replace(
             verdict,
             state=HELD,
@@ -141,7 +141,7 @@ def judge(seen: SeenTable, now: float, past: Past = Past(), questions: int = 0) 
     # A time to come is that of another clock, or of this one before it was set back: it may be years away.
     until = max((each for each in ran if each <= now), default=0.0) + policy.due.at_most_every
     if until > now:
-        return dataclasses.replace(verdict, state=WAITING, why=f"{why}; waits for {shown_seconds(until - now)}")
+        return dataclasses.replace(verdict, state=WAITING, why=f"{why}; waits for {about_seconds(until - now)}")
     stale = (BEST + 1 - status.health) / BEST
     return dataclasses.replace(verdict, value=stale * (1 + questions) / max(verdict.bytes, _LEAST_BYTES))
 
@@ -179,7 +179,7 @@ def _why_old(due: Due, status: TableStatus, now: float) -> str | None:
     if due.age is not None and not lacks_only_index:
         age = now if made is None else now - made / 1000
         if age >= due.age:
-            return "nobody knows how old the statistics are" if made is None else f"statistics {shown_seconds(age)} old"
+            return "nobody knows how old the statistics are" if made is None else f"statistics {about_seconds(age)} old"
     return None
 
 

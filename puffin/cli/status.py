@@ -13,12 +13,11 @@ from puffin.cli.diagnostics import fail_if_any
 from puffin.cli.options import as_json, by_name, catalog_property, check_catalog, diagnostics
 from puffin.cli.render import aligned, human_bytes, print_json, print_lines, with_catalog
 from puffin.errors import line_about
+from puffin.policy.quantities import about_seconds
 
 if TYPE_CHECKING:
     from puffin.lookup.health import TableStatus
     from puffin.lookup.places import NamePatterns
-
-_UNITS = ((86_400, "d"), (3600, "h"), (60, "m"))
 
 
 @click.command(name="status")
@@ -121,16 +120,10 @@ def _row(table: TableStatus, now_ms: int) -> tuple[str, ...]:
         str(table.health),
         table.table,
         "-" if table.snapshots_behind is None else f"{table.snapshots_behind:,}",
-        "-" if made is None else _age(now_ms - made),
+        "-" if made is None else about_seconds((now_ms - made) / 1000),
         "-" if share is None else f"{share:.0%}",
         "-" if table.error is not None else f"{len(table.columns_missing):,}",
         f"{table.index_files_missing:,}" if table.indexed_columns or table.index_files_missing else "-",
         "-" if table.bytes_to_read is None else human_bytes(table.bytes_to_read),
         table.reason if table.error is None else table.error,
     )
-
-
-def _age(ms: int) -> str:
-    """An age for a person, in its largest unit: ``"3 d"``."""
-    seconds = max(0, ms // 1000)
-    return next((f"{seconds // size:,} {unit}" for size, unit in _UNITS if seconds >= size), f"{seconds} s")

@@ -130,5 +130,11 @@ def shown_seconds(value: float) -> str:
     return next((f"{whole // size}{unit}" for unit, size in units if whole and whole % size == 0), f"{whole}s")
 
 
+def about_seconds(value: float) -> str:
+    """A time that was measured, in its largest unit, rounded down: ``3d``."""
+    whole = max(0, int(value))
+    return next((f"{whole // size:,}{unit}" for unit, size in reversed(_SECONDS.items()) if whole >= size), "0s")
+
+
 def shown_share(value: float) -> str:
     return f"{value * 100:g} %"

@@ -79,6 +79,7 @@ def due(**conditions: Any) -> Rule:
         ({"rows_changed": 0.05}, {"oldest": Since(0, 9, 0.5)}, "50 % of the rows changed"),
         ({"snapshots": 9}, {"oldest": Since(0, 9, 0.5)}, "9 snapshots behind"),
         ({"age": 2 * HOUR}, {"oldest": Since(int((NOW - DAY) * 1000), 9, 0.5)}, "statistics 1d old"),
+        ({"age": DAY}, {"statistics_timestamp_ms": int((NOW - 8.6 * DAY) * 1000)}, "statistics 8d old"),
         ({}, {"columns_missing": ("a",)}, "column a has no statistics"),
         ({}, {"columns_missing": ("a", "b")}, "2 columns have no statistics"),
         ({}, {"statistics_snapshot_id": None, "health": 0}, "there are no statistics"),
@@ -118,6 +119,7 @@ def test_table_that_keeps_changing_is_run_at_most_every_so_often() -> None:
     rule = due(rows_changed=0.01, at_most_every=2 * HOUR)
     waits = judge(seen(rule=rule), NOW)
     assert (waits.state, waits.why) == (WAITING, "4 % of the rows changed; waits for 1h")
+    assert judge(seen(rule=rule), NOW + 62.5).why == "4 % of the rows changed; waits for 58m"
     assert judge(seen(rule=rule), NOW + HOUR).state == DUE
     ran = Past(ended={"prod:t": NOW - 60})
     old = {"statistics_timestamp_ms": 0}
