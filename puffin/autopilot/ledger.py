@@ -26,6 +26,7 @@ from puffin.policy.model import Retry
 
 _FILE, _LOCK = "autopilot.json", "autopilot.lock"
 _LONGEST_ERROR = 500
+_PERIODS_KEPT = 10
 
 _log = logging.getLogger(__name__)
 
@@ -100,13 +101,16 @@ class Ledger:
         """
         The tables that were not cleaned since their turns; one that is new counts as cleaned at ``since``.
 
-        One after the next turn, ``every`` seconds later, was noted by a clock that has been set back.
+        One after the next turn, ``every`` seconds later, was noted by a clock that has been set back. When a table
+        comes, those that are gone and were not cleaned for ten periods are forgotten.
         """
         with self._changing(write=False) as kept:
             cleaned = dict(kept["cleaned"])
         if turns.keys() - cleaned.keys():
+            oldest = since - _PERIODS_KEPT * every
             with self._changing() as kept:
-                cleaned = kept["cleaned"] = {**dict.fromkeys(turns, since), **kept["cleaned"]}
+                known = {key: at for key, at in kept["cleaned"].items() if key in turns or at > oldest}
+                cleaned = kept["cleaned"] = {**dict.fromkeys(turns, since), **known}
         return {key for key, turn in turns.items() if not turn <= cleaned[key] < turn + every}
 
     def cleaned(self, key: str, now: float) -> None:

@@ -182,6 +182,14 @@ def test_turn_to_be_cleaned_waits_until_the_table_was_cleaned(tmp_path: Path) ->
     assert ledger.unclean({"a": 20.0, "b": 22.0}, 10, since=0) == {"a", "b"}
 
 
+def test_tables_that_were_dropped_long_ago_are_forgotten(tmp_path: Path) -> None:
+    for day in range(100):
+        now = 1e9 + day
+        Ledger(str(tmp_path)).unclean({"always": now, f"of_day_{day}": now}, 1.0, since=now)
+    kept = json.loads((tmp_path / "autopilot.json").read_text())["cleaned"]
+    assert kept == {"always": 1e9, **{f"of_day_{day}": 1e9 + day for day in range(90, 100)}}
+
+
 def test_many_threads_lose_no_byte(tmp_path: Path) -> None:
     ledgers = [Ledger(str(tmp_path)) for _ in range(2)]
 
