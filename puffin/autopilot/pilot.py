@@ -68,7 +68,6 @@ class Autopilot:
         self._worker = Worker(policy, self._ledger, self._watcher, self._sparks, self._stopped, self._tell)
         self._last: Mapping[str, tuple[str, str]] = {}
         self._broken = BrokenTables()
-        self._unclean: set[str] = set()  # tables whose turn to be cleaned has come, by the last look
 
     def look(self) -> list[Verdict]:
         """Look at all tables and decide: the due ones first, in their order."""
@@ -133,27 +132,29 @@ class Autopilot:
         return self._stopped.is_set()
 
     def _submit(self, pool: ThreadPoolExecutor, verdicts: Sequence[Verdict]) -> list[Future[None]]:
-        if self.policy.clean is not None:
-            now, every = time.time(), self.policy.clean.every
-            keys = [verdict.seen.key for verdict in verdicts]
-            # Turns have their phases, so that not all tables are cleaned at once.
-            turns = {key: now - (now - zlib.crc32(key.encode()) % every) % every for key in keys}
-            self._unclean = self._ledger.unclean(turns, every, now - self.policy.look_every)
-        others = (
-            each for each in verdicts if each.state not in (DUE, BROKEN, NEVER) and each.seen.key in self._unclean
-        )
+        unclean = self._unclean(verdicts)
+        others = (each for each in verdicts if each.state not in (DUE, BROKEN, NEVER) and each.seen.key in unclean)
         return [
-            pool.submit(self._work, verdict)
+            pool.submit(self._work, verdict, is_unclean=verdict.seen.key in unclean)
             for verdict in (*spread(verdicts, self._seed), *others)
             if not self._worker.is_on(verdict.seen.key)
         ]
 
-    def _work(self, verdict: Verdict) -> None:
+    def _unclean(self, verdicts: Sequence[Verdict]) -> set[str]:
+        """The tables whose turn to be cleaned has come."""
+        if self.policy.clean is None:
+            return set()
+        now, every = time.time(), self.policy.clean.every
+        keys = [verdict.seen.key for verdict in verdicts]
+        # Turns have their phases, so that not all tables are cleaned at once.
+        turns = {key: now - (now - zlib.crc32(key.encode()) % every) % every for key in keys}
+        return self._ledger.unclean(turns, every, now - self.policy.look_every)
+
+    def _work(self, verdict: Verdict, *, is_unclean: bool) -> None:
         if verdict.state == DUE:
             self._worker.run(verdict)
-        if verdict.seen.key in self._unclean and self._worker.clean(verdict):
+        if is_unclean and self._worker.clean(verdict):
             self._ledger.cleaned(verdict.seen.key, time.time())
-            self._unclean.discard(verdict.seen.key)
 
     def _until(self, done: Callable[[], bool]) -> None:
         """Do chores until something is done, or the autopilot is stopped."""
