@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import re
 import zoneinfo
+from collections.abc import Callable, Mapping
 
 from puffin.policy.yaml_nodes import WrongValue
 
@@ -13,6 +14,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _BYTES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15}
 _BYTES |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
 _MOST_SECONDS = 36_500 * 86_400
+EVERY_OR_NONE: Mapping[str, tuple[str, ...]] = {"true": ("*",), "false": ()}  # patterns of columns
 _CLOCK = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])-([01][0-9]|2[0-4]):([0-5][0-9])")
 
 
@@ -60,13 +62,6 @@ def flag(text: str) -> bool:
     if text not in ("true", "false"):
         raise WrongValue("true or false")
     return text == "true"
-
-
-def every_or_none(text: str, expected: str) -> tuple[str, ...]:
-    """The patterns that mean every column for ``true``, and none for ``false``."""
-    if text not in ("true", "false"):
-        raise WrongValue(expected)
-    return ("*",) if text == "true" else ()
 
 
 def rate(text: str) -> float:
@@ -121,6 +116,16 @@ def time_zone(text: str) -> str:
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as exc:
         raise WrongValue("a time zone such as UTC or Europe/Berlin") from exc
     return text
+
+
+DUE: Mapping[str, Callable[[str], float]] = {
+    "rows-changed": share,
+    "snapshots": count,
+    "age": seconds,
+    "index-files": count,
+    "at-most-every": seconds,
+}
+"""The conditions under which a table is due, and the parsers of their values."""
 
 
 def shown_seconds(value: float) -> str:

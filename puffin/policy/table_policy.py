@@ -85,7 +85,7 @@ def table_policy(rule: Rule, properties: Mapping[str, str], types: Mapping[str, 
     index_columns = owner.columns("index-columns", indexable)
     joint = owner.get("joint", lambda text: _of_columns(_joint(text), columns))
     no_values = owner.get("no-values", lambda text: _matching(_no_values(text), columns)) or ()
-    partitions, due = owner.get("partitions", quantities.flag), owner.get("due", due_conditions)
+    partitions, due = owner.get("partitions", quantities.flag), owner.get("due", _due_conditions)
     if kept is not None and narrow and wide.columns is not None:
         kept = tuple(name for name in kept if name in wide.columns)
     if index_columns is not None and narrow:
@@ -137,23 +137,16 @@ class _Owner:
         return self.get(key, lambda text: _matching(_split(text), columns))
 
 
-def due_conditions(text: str) -> Mapping[str, Any]:
+def _due_conditions(text: str) -> Mapping[str, Any]:
     """The conditions of a property, by field of `Due`: ``never``, or ``rows-changed=5%, age=1d``."""
     if text == "never":
         return {"never": True}
-    known: dict[str, Callable[[str], Any]] = {
-        "rows-changed": quantities.share,
-        "snapshots": quantities.count,
-        "age": quantities.seconds,
-        "index-files": quantities.count,
-        "at-most-every": quantities.seconds,
-    }
     found: dict[str, Any] = {"never": False}
     for pair in _split(text):
         key, _, value = (part.strip() for part in pair.partition("="))
-        if key not in known:
-            raise WrongValue(f"never, or conditions such as rows-changed=5%, of {', '.join(known)}")
-        found[key.replace("-", "_")] = known[key](value)
+        if key not in quantities.DUE:
+            raise WrongValue(f"never, or conditions such as rows-changed=5%, of {', '.join(quantities.DUE)}")
+        found[key.replace("-", "_")] = quantities.DUE[key](value)
     return found
 
 
@@ -183,7 +176,7 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def _no_values(text: str) -> tuple[str, ...]:
-    return quantities.every_or_none(text, "") if text in ("true", "false") else _split(text)
+    return quantities.EVERY_OR_NONE[text] if text in quantities.EVERY_OR_NONE else _split(text)
 
 
 def _joint(text: str) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ Scalars keep the text that stands in the file, so that ``no`` and ``22:00`` are 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from puffin.errors import PolicyError
 
@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 MOST_BYTES = 1024 * 1024
 _MOST_SHOWN = 60
 _NULL = "tag:yaml.org,2002:null"
-_KINDS = {"MappingNode": "a mapping", "SequenceNode": "a list"}
+_KINDS = {"mapping": "a mapping", "sequence": "a list"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
@@ -41,6 +41,7 @@ class Mistakes:
     def __init__(self, file: str) -> None:
         self._file = file
         self._found: list[Mistake] = []
+        self.mappings: list[Fields] = []  # all that are read
 
     def add(self, line: int, message: str) -> None:
         self._found.append(Mistake(line, message))
@@ -50,7 +51,9 @@ class Mistakes:
         self.add(line_of(node), f"{where}: expected {expected}, found {shown(node)}")
 
     def check(self) -> None:
-        """Raise PolicyError if there is a mistake."""
+        """Raise PolicyError if there is a mistake, such as a key that nobody has taken."""
+        for fields in self.mappings:
+            fields.note_unknown()
         if self._found:
             raise PolicyError(self._file, sorted((each.line, each.message) for each in set(self._found)))
 
@@ -77,7 +80,7 @@ def line_of(node: Node) -> int:
 
 def shown(node: Node) -> str:
     """What stands there, for a message."""
-    kind = _KINDS.get(type(node).__name__)
+    kind = _KINDS.get(node.id)
     if kind is not None:
         return kind if node.value else f"{kind} that is empty"
     if node.tag == _NULL:
@@ -86,44 +89,42 @@ def shown(node: Node) -> str:
     return repr(text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…")
 
 
-def text_of(node: Node) -> str:
-    """The text of a scalar; WrongValue if there is none."""
-    if type(node).__name__ != "ScalarNode" or node.tag == _NULL or not str(node.value).strip():
-        raise WrongValue("a value")
-    return str(node.value)
-
-
 def scalar(parse_text: Callable[[str], _T]) -> Callable[[Node], _T]:
-    """A reader of a scalar from the parser of its text, which raises WrongValue."""
+    """A reader of a scalar from the parser of its text, which raises WrongValue; other nodes have the text ``""``."""
 
     def read(node: Node) -> _T:
-        try:
-            text = text_of(node)
-        except WrongValue:
-            text = ""
-        return parse_text(text)
+        has_text = node.id == "scalar" and node.tag != _NULL and str(node.value).strip()
+        return parse_text(str(node.value) if has_text else "")
 
     return read
 
 
 class Fields:
-    """The keys of a mapping, each taken once by the schema; those that nobody takes are mistakes."""
+    """The keys of a mapping, each taken once by the schema; `Mistakes.check` notes those that nobody takes."""
 
     def __init__(self, mistakes: Mistakes, node: Node | None, where: str, expected: str = "a mapping") -> None:
-        self.mistakes = mistakes
+        self.line = 0 if node is None else line_of(node)
+        self.is_mapping = node is not None and node.id == "mapping"
+        self._mistakes = mistakes
+        self._node = node
         self._where = where
         self._values: dict[str, tuple[Node, Node]] = {}
         self._known: list[str] = []
+        mistakes.mappings.append(self)
         if node is None:
             return
-        if type(node).__name__ != "MappingNode":
-            mistakes.wrong(node, where or "the file", expected)
+        if not self.is_mapping:
+            self.wrong(expected)
             return
         for key, value in node.value:
-            name = str(key.value) if type(key).__name__ == "ScalarNode" else shown(key)
+            name = str(key.value) if key.id == "scalar" else shown(key)
             if name in self._values:
                 mistakes.add(line_of(key), f"{self.at(name)}: expected the key once, found it twice")
             self._values[name] = key, value
+
+    def wrong(self, expected: str) -> None:
+        """Note that the node is not what was expected."""
+        self._mistakes.wrong(self._node, self._where or "the file", expected)
 
     def at(self, key: str) -> str:
         """The place of a key, for messages: ``rules[1].due``."""
@@ -134,8 +135,9 @@ class Fields:
         self._known.append(key)
         return self._values[key][1] if key in self._values else None
 
-    def line(self, key: str) -> int:
-        return line_of(self._values[key][0])
+    def inner(self, key: str, expected: str = "a mapping") -> Fields:
+        """The keys of the mapping at a key; none if it is absent."""
+        return Fields(self._mistakes, self.node(key), self.at(key), expected)
 
     def take(self, key: str, read: Callable[[Node], _T], default: _T) -> _T:
         """What ``read`` makes of the value; the default if the key is absent, or the value is a mistake."""
@@ -145,16 +147,22 @@ class Fields:
         try:
             return read(node)
         except WrongValue as exc:
-            self.mistakes.wrong(node, self.at(key), exc)
+            self._mistakes.wrong(node, self.at(key), exc)
             return default
+
+    def need(self, key: str, read: Callable[[Node], _T], default: _T) -> _T:
+        """As `take`, but a mapping without the key is a mistake."""
+        if self.is_mapping and key not in self._values:
+            self._mistakes.add(self.line, f"{self._where}: expected the key {key}, found none")
+        return self.take(key, read, default)
 
     def items(self, key: str, read: Callable[[Node, str], _T], expected: str) -> list[_T]:
         """What ``read`` makes of each item of a list, with its place; ``expected`` says what the list should be."""
         node = self.node(key)
         if node is None:
             return []
-        if type(node).__name__ != "SequenceNode" or not node.value:
-            self.mistakes.wrong(node, self.at(key), expected)
+        if node.id != "sequence" or not node.value:
+            self._mistakes.wrong(node, self.at(key), expected)
             return []
         found = []
         for number, item in enumerate(node.value):
@@ -162,27 +170,28 @@ class Fields:
             try:
                 found.append(read(item, where))
             except WrongValue as exc:
-                self.mistakes.wrong(item, where, exc)
+                self._mistakes.wrong(item, where, exc)
         return found
 
     def texts(self, key: str, parse_text: Callable[[str], _T], expected: str) -> tuple[_T, ...]:
         """A list of scalars."""
         return tuple(self.items(key, lambda node, _: scalar(parse_text)(node), expected))
 
-    def done(self) -> None:
+    def mappings(self, key: str, read: Callable[[Fields], _T], expected: str, each: str = "a mapping") -> list[_T]:
+        """What ``read`` makes of each mapping of a list; ``each`` says what an item should be."""
+        return self.items(key, lambda node, at: read(Fields(self._mistakes, node, at, each)), expected)
+
+    def texts_by_name(self, key: str) -> dict[str, str]:
+        """A mapping of names to texts, as a catalog's properties are."""
+        inner = self.inner(key, "a mapping of names to values")
+        return {name: inner.take(name, scalar(_some_text), "") for name in inner._values}
+
+    def note_unknown(self) -> None:
         """Note the keys that nobody has taken."""
         known = ", ".join(dict.fromkeys(self._known))
         for name, (key, _) in self._values.items():
             if name not in self._known:
-                self.mistakes.add(line_of(key), f"{self.at(name)}: expected one of {known}, found an unknown key")
-
-
-def every_key(mistakes: Mistakes, node: Node, where: str) -> dict[str, str]:
-    """A mapping of names to texts, as a catalog's properties are."""
-    fields = Fields(mistakes, node, where, "a mapping of names to values")
-    names: Iterable[str] = list(fields._values)
-    found: dict[str, Any] = {name: fields.take(name, scalar(_some_text), None) for name in names}
-    return {name: value for name, value in found.items() if value is not None}
+                self._mistakes.add(line_of(key), f"{self.at(name)}: expected one of {known}, found an unknown key")
 
 
 def _some_text(text: str) -> str:
