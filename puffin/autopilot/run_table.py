@@ -10,7 +10,7 @@ from puffin.autopilot.decide import Verdict
 from puffin.autopilot.look import CoveredTable
 from puffin.clean import clean
 from puffin.lookup.health import TableStatus
-from puffin.policy.model import Cleaning
+from puffin.policy.model import CleaningSchedule
 from puffin.policy.table_policy import TablePolicy
 from puffin.tables.snapshot import Table
 from stats_jobs import Options, SparkStarter, analyze, index
@@ -56,9 +56,9 @@ def run_table(verdict: Verdict, driver_bytes: int, spark: SparkStarter, progress
         yield _index(table, policy, driver_bytes, spark, progress)
 
 
-def clean_table(table: CoveredTable, cleaning: Cleaning) -> int:
+def clean_table(table: CoveredTable, schedule: CleaningSchedule) -> int:
     """Remove what jobs left behind at a table; returns how many files. Raises what `puffin.clean.clean` raises."""
-    older_than = datetime.timedelta(seconds=cleaning.older_than)
+    older_than = datetime.timedelta(seconds=schedule.older_than)
     return len(clean(table.load(), older_than=older_than, remove=True).files)
 
 

@@ -23,7 +23,7 @@ from puffin.autopilot.look import Watcher, directory_of, look_at
 from puffin.autopilot.run_table import Done, clean_table, run_table
 from puffin.autopilot.spark_sessions import SparkSessions
 from puffin.errors import PuffinError, StorageError, UnsupportedError, UsageError, in_one_line
-from puffin.policy.model import Cleaning, Policy
+from puffin.policy.model import CleaningSchedule, Policy
 
 _log = logging.getLogger(__name__)
 
@@ -131,10 +131,10 @@ class Worker:
             done = dataclasses.replace(done, bytes_read=verdict.bytes)
         return _event(verdict, outcome, done, started=started, error=error)
 
-    def _clean_claimed(self, verdict: Verdict, cleaning: Cleaning) -> None:
+    def _clean_claimed(self, verdict: Verdict, schedule: CleaningSchedule) -> None:
         started, error, reason = time.monotonic(), None, "scheduled"
         try:
-            files = clean_table(verdict.seen.covered, cleaning)
+            files = clean_table(verdict.seen.covered, schedule)
             reason = "a file removed" if files == 1 else f"{files:,} files removed"
         except (UsageError, UnsupportedError) as exc:
             _log.info("%s: not cleaned: %s", verdict.seen.key, exc)

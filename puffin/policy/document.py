@@ -16,7 +16,7 @@ from puffin.policy.model import (
     NARROW,
     WIN,
     CatalogPlace,
-    Cleaning,
+    CleaningSchedule,
     Due,
     Limits,
     Policy,
@@ -174,10 +174,10 @@ def _size(fields: Fields) -> SparkSize:
     return size
 
 
-def _cleaning(fields: Fields) -> Cleaning:
+def _cleaning(fields: Fields) -> CleaningSchedule:
     every = fields.need("every", scalar(quantities.seconds), 0)
-    older_than = fields.take("older-than", scalar(quantities.hours_or_more), Cleaning(0).older_than)
-    return Cleaning(max(1, every), older_than)
+    older_than = fields.take("older-than", scalar(quantities.hours_or_more), CleaningSchedule(0).older_than)
+    return CleaningSchedule(max(1, every), older_than)
 
 
 def _retry(fields: Fields) -> Retry:

@@ -148,7 +148,7 @@ class SparkUse:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Cleaning:
+class CleaningSchedule:
     """How often a table is cleaned, and the age of the files that go, in seconds."""
 
     every: int
@@ -185,7 +185,7 @@ class Policy:
     rules: tuple[Rule, ...] = (Rule(),)
     limits: Limits = dataclasses.field(default_factory=Limits)
     spark: SparkUse = dataclasses.field(default_factory=SparkUse)
-    clean: Cleaning | None = None
+    clean: CleaningSchedule | None = None
     retry: Retry = dataclasses.field(default_factory=Retry)
     look_every: int = 300
     state: str | None = None
