@@ -13,6 +13,7 @@ from puffin.policy.model import IGNORED, NARROW, Due, Rule
 from puffin.policy.yaml_nodes import WrongValue
 
 _T = TypeVar("_T")
+_Names = TypeVar("_Names", bound=tuple[str, ...] | None)
 
 PREFIX = "puffin-sidecar."
 _ELSEWHERE = {"home", "field-ids", "scan-planning-mode", "scan-planning-reason"}  # other parts of the program read them
@@ -79,29 +80,16 @@ def table_policy(rule: Rule, properties: Mapping[str, str], types: Mapping[str, 
     )
     if rule.owners == IGNORED:
         return wide
-    owner = _Owner(ours)
-    narrow = rule.owners == NARROW
-    kept = owner.columns("columns", columns)
-    index_columns = owner.columns("index-columns", indexable)
-    joint = owner.get("joint", lambda text: _of_columns(_joint(text), columns))
+    owner = _Owner(ours, may_only_narrow=rule.owners == NARROW)
     no_values = owner.get("no-values", lambda text: _matching(_no_values(text), columns)) or ()
-    partitions, due = owner.get("partitions", quantities.flag), owner.get("due", _due_conditions)
-    if kept is not None and narrow and wide.columns is not None:
-        kept = tuple(name for name in kept if name in wide.columns)
-    if index_columns is not None and narrow:
-        index_columns = tuple(name for name in index_columns if name in wide.index_columns)
-    if joint is not None and narrow:
-        joint = tuple(each for each in joint if set(each.split("+")) in [set(known.split("+")) for known in wide.joint])
-    if partitions is not None and narrow:
-        partitions = partitions and wide.partitions
     return dataclasses.replace(
         wide,
-        columns=wide.columns if kept is None else kept,
-        index_columns=wide.index_columns if index_columns is None else index_columns,
-        joint=wide.joint if joint is None else joint,
+        columns=owner.names("columns", lambda text: _matching(_split(text), columns), wide.columns),
+        index_columns=owner.names("index-columns", lambda text: _matching(_split(text), indexable), wide.index_columns),
+        joint=owner.names("joint", lambda text: _of_columns(_joint(text), columns), wide.joint, by=_members),
         no_values=tuple(name for name in columns if name in {*wide.no_values, *no_values}),  # switched on, never off
-        partitions=wide.partitions if partitions is None else partitions,
-        due=wide.due if due is None else _due(wide.due, due, narrow=narrow),
+        partitions=owner.flag("partitions", wide.partitions),
+        due=owner.due("due", wide.due),
         owner_set=tuple(PREFIX + key for key in sorted(ours) if key in owner.known),
         unknown_properties=tuple(PREFIX + key for key in sorted(ours.keys() - owner.known - _ELSEWHERE)),
     )
@@ -114,14 +102,15 @@ def _unmatched(rule: Rule, columns: Sequence[str], indexable: Sequence[str]) -> 
         ("no-values", rule.no_values, columns),
     ):
         yield from ((key, pattern) for pattern in patterns if not _matching([pattern], known))
-    yield from (("joint", each) for each in rule.joint if not set(each.split("+")) <= set(columns))
+    yield from (("joint", each) for each in rule.joint if not _members(each) <= set(columns))
 
 
 class _Owner:
-    """The properties that the owner of a table has set."""
+    """The properties that the owner of a table has set, instead of what the rule says, or only to narrow it."""
 
-    def __init__(self, properties: Mapping[str, str]) -> None:
+    def __init__(self, properties: Mapping[str, str], *, may_only_narrow: bool) -> None:
         self._properties = properties
+        self._may_only_narrow = may_only_narrow
         self.known: set[str] = set()
 
     def get(self, key: str, parse: Callable[[str], _T]) -> _T | None:
@@ -133,8 +122,34 @@ class _Owner:
         except WrongValue as exc:
             raise SetupError(f"table property {PREFIX}{key}: expected {exc}, found {text!r}") from exc
 
-    def columns(self, key: str, columns: Sequence[str]) -> tuple[str, ...] | None:
-        return self.get(key, lambda text: _matching(_split(text), columns))
+    def names(
+        self,
+        key: str,
+        parse: Callable[[str], tuple[str, ...]],
+        of_rule: _Names,
+        by: Callable[[str], object] = str,
+    ) -> tuple[str, ...] | _Names:
+        """Names of columns or sets, which are compared ``by`` something; None of the rule means all."""
+        own = self.get(key, parse)
+        if own is None:
+            return of_rule
+        if of_rule is None or not self._may_only_narrow:
+            return own
+        allowed = [by(name) for name in of_rule]
+        return tuple(name for name in own if by(name) in allowed)
+
+    def flag(self, key: str, of_rule: bool) -> bool:
+        own = self.get(key, quantities.flag)
+        return of_rule if own is None else own and (of_rule or not self._may_only_narrow)
+
+    def due(self, key: str, of_rule: Due) -> Due:
+        """The rule with the conditions of the owner; only with those that are met later, if it may only narrow."""
+        own = self.get(key, _due_conditions) or {}
+        if self._may_only_narrow:
+            own = {
+                name: max(value, least) for name, value in own.items() if (least := getattr(of_rule, name)) is not None
+            }
+        return dataclasses.replace(of_rule, **own)
 
 
 def _due_conditions(text: str) -> Mapping[str, Any]:
@@ -150,25 +165,17 @@ def _due_conditions(text: str) -> Mapping[str, Any]:
     return found
 
 
-def _due(wide: Due, owner: Mapping[str, Any], *, narrow: bool) -> Due:
-    """The conditions of the owner instead of those of the rule; for ``narrow`` only those that are met later."""
-    if not narrow:
-        return dataclasses.replace(wide, **owner)
-    later = {
-        key: max(value, getattr(wide, key))
-        for key, value in owner.items()
-        if key != "never" and getattr(wide, key) is not None
-    }
-    return dataclasses.replace(wide, **later, never=wide.never or owner["never"])
-
-
 def _matching(patterns: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in columns if any(name == p or fnmatchcase(name, p) for p in patterns))
 
 
 def _of_columns(joint: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
     """The sets all of whose columns the table has."""
-    return tuple(each for each in joint if set(each.split("+")) <= set(columns))
+    return tuple(each for each in joint if _members(each) <= set(columns))
+
+
+def _members(joint: str) -> frozenset[str]:
+    return frozenset(joint.split("+"))
 
 
 def _split(text: str) -> tuple[str, ...]:
