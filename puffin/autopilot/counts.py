@@ -39,8 +39,8 @@ class Counts:
         """Count a run."""
         with self._guard:
             self._runs[event.action, event.outcome] += 1
-            self._read["bytes_read_total"] += event.bytes_read
-            self._read["rows_read_total"] += event.rows_read
+            self._read["bytes_read_total"] += event.work.bytes_read
+            self._read["rows_read_total"] += event.work.rows_read
 
     def look(self, verdicts: Sequence[Verdict], now: float, seconds: float) -> None:
         """Keep what a look has seen, which ended ``now`` and took so long."""

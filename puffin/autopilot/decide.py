@@ -61,6 +61,12 @@ class Verdict:
     bytes: int = 0
     value: float = 0.0
 
+    @property
+    def action(self) -> str:
+        """What a run does, as `puffin.autopilot.events.Event` has it."""
+        both = (("statistics", self.statistics), ("index", self.index))
+        return " and ".join(name for name, is_due in both if is_due)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "table": self.seen.name,

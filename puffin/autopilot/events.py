@@ -22,6 +22,26 @@ _SECONDS = 5
 _log = logging.getLogger(__name__)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class WorkDone:
+    """What the jobs of a run did."""
+
+    snapshot_id: int | None = None
+    committed: bool = False
+    files_read: int = 0
+    rows_read: int = 0
+    bytes_read: int = 0
+
+    def plus(self, other: WorkDone) -> WorkDone:
+        return WorkDone(
+            self.snapshot_id if other.snapshot_id is None else other.snapshot_id,
+            self.committed or other.committed,
+            self.files_read + other.files_read,
+            self.rows_read + other.rows_read,
+            self.bytes_read + other.bytes_read,
+        )
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """
@@ -40,19 +60,23 @@ class Event:
     action: str
     outcome: str
     reason: str
-    snapshot_id: int | None = None
-    committed: bool = False
-    files_read: int = 0
-    rows_read: int = 0
-    bytes_read: int = 0
+    work: WorkDone = WorkDone()
     elapsed_seconds: float = 0.0
     error: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        fields = {field.name.replace("_", "-"): getattr(self, field.name) for field in dataclasses.fields(self)}
-        at = datetime.datetime.fromtimestamp(fields.pop("seconds"), datetime.timezone.utc)
-        fields["elapsed-seconds"] = round(self.elapsed_seconds, 3)
-        return {"time": at.isoformat(timespec="milliseconds"), **fields}
+        at = datetime.datetime.fromtimestamp(self.seconds, datetime.timezone.utc)
+        return {
+            "time": at.isoformat(timespec="milliseconds"),
+            "table": self.table,
+            "catalog": self.catalog,
+            "action": self.action,
+            "outcome": self.outcome,
+            "reason": self.reason,
+            **{name.replace("_", "-"): value for name, value in dataclasses.asdict(self.work).items()},
+            "elapsed-seconds": round(self.elapsed_seconds, 3),
+            "error": self.error,
+        }
 
 
 def publish(event: Event, policy: Policy) -> None:

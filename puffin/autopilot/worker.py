@@ -14,13 +14,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from puffin.autopilot.claims import Claims
 from puffin.autopilot.decide import DUE, Past, Verdict, judge
-from puffin.autopilot.events import DONE, FAILED, INTERRUPTED, SKIPPED, Event
+from puffin.autopilot.events import DONE, FAILED, INTERRUPTED, SKIPPED, Event, WorkDone
 from puffin.autopilot.ledger import Ledger
 from puffin.autopilot.look import Watcher, directory_of, look_at
-from puffin.autopilot.run_table import Done, clean_table, run_table
+from puffin.autopilot.run_table import clean_table, run_table
 from puffin.autopilot.spark_sessions import SparkSessions
 from puffin.errors import PuffinError, StorageError, UnsupportedError, UsageError, in_one_line
 from puffin.policy.model import CleaningSchedule, Policy
@@ -113,23 +114,24 @@ class Worker:
             _log.info("%s: not run: today's budget is spent", planned.seen.key)
             return
         event = self._attempt(planned)
-        self._ledger.settle(planned.bytes, event.bytes_read, day)
+        self._ledger.settle(planned.bytes, event.work.bytes_read, day)
         self._remember(planned.seen.key, event)
 
     def _attempt(self, planned: Verdict) -> Event:
         verdict = judge(look_at(planned.seen.covered), time.time(), self.past())
         if verdict.state != DUE:
-            return _event(planned, SKIPPED, reason=verdict.why)
-        started, done, outcome, error = time.monotonic(), Done(), DONE, None
+            return _event(planned, planned.action, SKIPPED, verdict.why)
+        started, work, outcome, error = time.monotonic(), WorkDone(), DONE, None
         try:
             with self._sparks.lend(verdict.bytes) as spark:
                 for each in run_table(verdict, self._policy.limits.driver_bytes, spark, self._progress):
-                    done = done.plus(each)
+                    work = work.plus(each)
         except Exception as exc:  # noqa: BLE001 - a table must not stop the others
             outcome, error = (INTERRUPTED if self._stopped.is_set() else FAILED), _told(exc, verdict)
             # What a failed run has read is not known; the estimate is what it could have been.
-            done = dataclasses.replace(done, bytes_read=verdict.bytes)
-        return _event(verdict, outcome, done, started=started, error=error)
+            work = dataclasses.replace(work, bytes_read=verdict.bytes)
+        elapsed = time.monotonic() - started
+        return _event(verdict, verdict.action, outcome, verdict.why, work=work, elapsed_seconds=elapsed, error=error)
 
     def _clean_claimed(self, verdict: Verdict, schedule: CleaningSchedule) -> None:
         started, error, reason = time.monotonic(), None, "scheduled"
@@ -141,18 +143,8 @@ class Worker:
             return
         except Exception as exc:  # noqa: BLE001 - as above
             error = _told(exc, verdict)
-        self._tell(
-            Event(
-                seconds=time.time(),
-                table=verdict.seen.name,
-                catalog=verdict.seen.catalog,
-                action="clean",
-                outcome=DONE if error is None else FAILED,
-                reason=reason,
-                elapsed_seconds=time.monotonic() - started,
-                error=error,
-            )
-        )
+        outcome, elapsed = DONE if error is None else FAILED, time.monotonic() - started
+        self._tell(_event(verdict, "clean", outcome, reason, elapsed_seconds=elapsed, error=error))
 
     def _remember(self, key: str, event: Event) -> None:
         now = time.time()
@@ -178,33 +170,10 @@ def utc() -> datetime.datetime:
     return datetime.datetime.now(datetime.timezone.utc)
 
 
-def _event(
-    verdict: Verdict,
-    outcome: str,
-    done: Done | None = None,
-    *,
-    reason: str | None = None,
-    started: float | None = None,
-    error: str | None = None,
-) -> Event:
-    """The event of a run; of one that did nothing without ``done`` and ``started``."""
-    both = [name for name, wanted in (("statistics", verdict.statistics), ("index", verdict.index)) if wanted]
-    done = done or Done()
-    return Event(
-        seconds=time.time(),
-        table=verdict.seen.name,
-        catalog=verdict.seen.catalog,
-        action=" and ".join(both),
-        outcome=outcome,
-        reason=verdict.why if reason is None else reason,
-        snapshot_id=done.snapshot_id,
-        committed=done.committed,
-        files_read=done.files_read,
-        rows_read=done.rows_read,
-        bytes_read=done.bytes_read,
-        elapsed_seconds=0.0 if started is None else time.monotonic() - started,
-        error=error,
-    )
+def _event(verdict: Verdict, action: str, outcome: str, reason: str, **of_run: Any) -> Event:
+    """An event that happens now; ``of_run`` are other fields of it, if anything ran."""
+    table, catalog, now = verdict.seen.name, verdict.seen.catalog, time.time()
+    return Event(seconds=now, table=table, catalog=catalog, action=action, outcome=outcome, reason=reason, **of_run)
 
 
 def _told(exc: Exception, verdict: Verdict) -> str:

@@ -219,5 +219,6 @@ def _line(event: Event) -> str:
     name = with_catalog(event.table, event.catalog)
     if event.error is not None:
         return f"{name}: {event.action} {event.outcome}: {event.error}"
-    read = f", {human_bytes(event.bytes_read)} read in {event.elapsed_seconds:.1f} s" if event.rows_read else ""
+    work, elapsed = event.work, event.elapsed_seconds
+    read = f", {human_bytes(work.bytes_read)} read in {elapsed:.1f} s" if work.rows_read else ""
     return f"{name}: {event.action} {event.outcome} ({event.reason}){read}"

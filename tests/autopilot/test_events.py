@@ -16,12 +16,20 @@ import pytest
 
 from puffin.autopilot.counts import Counts
 from puffin.autopilot.endpoint import Endpoint
-from puffin.autopilot.events import DONE, Event, publish
+from puffin.autopilot.events import DONE, Event, WorkDone, publish
 from puffin.autopilot.questions import Asked, questions
 from puffin.errors import SetupError
 from puffin.policy.model import Policy
 
-EVENT = Event(seconds=0.0, table="n.t", catalog="prod", action="statistics", outcome=DONE, reason="stale", bytes_read=7)
+EVENT = Event(
+    seconds=0.0,
+    table="n.t",
+    catalog="prod",
+    action="statistics",
+    outcome=DONE,
+    reason="stale",
+    work=WorkDone(bytes_read=7),
+)
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ def test_one_run_makes_all_tables_fresh_and_the_next_reads_nothing(lake: Path, p
     pilot = pilot_of(EVERY, events.append)
     pilot.run(once=True)
     assert [(event.outcome, event.action) for event in events] == [(DONE, "statistics and index")] * 3
-    assert all(event.bytes_read > 0 and event.committed for event in events)
+    assert all(event.work.bytes_read > 0 and event.work.committed for event in events)
     assert states(pilot) == {"a": FRESH, "b": FRESH, "c": FRESH}
     (found,) = [each.seen.status for each in pilot.look() if each.seen.name.endswith("/a")]
     assert (found.health, found.indexed_columns) == (100, ("k",))
@@ -81,7 +81,7 @@ def test_values_that_the_policy_forbids_leave_current_statistics(lake: Path, pil
         events.append,
     )
     pilot.run(once=True)
-    assert [(each.reason, each.bytes_read) for each in events] == [("column s has values in statistics", 0)]
+    assert [(each.reason, each.work.bytes_read) for each in events] == [("column s has values in statistics", 0)]
     smallest = {each.column.name: each.to_json()["min"] for each in ndv(str(lake / "a")).columns}
     assert (smallest["k"], smallest["s"]) == (0, None)
     assert states(pilot) == {"a": FRESH}
@@ -125,8 +125,8 @@ def test_event_of_a_run_whose_index_fails_says_that_statistics_were_committed(
     events: list[Event] = []
     pilot_of(EVERY, events.append).run(once=True)
     (failed,) = [event for event in events if event.outcome == FAILED]
-    assert (failed.snapshot_id, failed.committed) == (0, True)
-    assert failed.rows_read > 0
+    assert (failed.work.snapshot_id, failed.work.committed) == (0, True)
+    assert failed.work.rows_read > 0
 
 
 def test_budget_of_the_day_holds_over_restarts(lake: Path, pilot_of: Callable[..., Any]) -> None:
@@ -139,8 +139,8 @@ def test_budget_of_the_day_holds_over_restarts(lake: Path, pilot_of: Callable[..
     pilot.run(once=True)
     done = [Path(event.table).name for event in events]
     assert len(done) < 3
-    assert sum(event.bytes_read for event in events[:-1]) <= sizes["a"] + 1
-    assert sum(event.bytes_read for event in events) > sizes["a"]
+    assert sum(event.work.bytes_read for event in events[:-1]) <= sizes["a"] + 1
+    assert sum(event.work.bytes_read for event in events) > sizes["a"]
     assert pilot_of(policy).budget_left() == 0
     events.clear()
     pilot_of(policy, events.append).run(once=True)
@@ -169,7 +169,7 @@ def test_table_that_another_instance_has_run_is_skipped(lake: Path, pilot_of: Ca
     fast.run(once=True)
     for verdict in verdicts:
         slow._worker.run(verdict)
-    assert [(event.outcome, event.bytes_read) for event in events] == [(SKIPPED, 0)] * 3
+    assert [(event.outcome, event.work.bytes_read) for event in events] == [(SKIPPED, 0)] * 3
     assert slow.budget_left() is None
 
 
