@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from puffin.cli.options import as_json, diagnostics, duration, of_catalog, of_home
+from puffin.cli.options import CatalogChoice, as_json, diagnostics, duration, of_catalog, of_home
 from puffin.cli.render import human_bytes, print_result
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 def command(
     *,
     table: str,
-    catalog: str | None,
-    catalog_properties: dict[str, str],
+    catalog: CatalogChoice,
     older_than: datetime.timedelta,
     yes: bool,
     home: str | None,
@@ -46,10 +45,8 @@ def command(
     ours, unreferenced and old stays, and is listed with the reason.
     """
     from puffin.clean import clean
-    from puffin.load import load_table
 
-    loaded = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
-    cleaning = clean(loaded, older_than=older_than, remove=yes, home=home)
+    cleaning = clean(catalog.load(table), older_than=older_than, remove=yes, home=home)
     print_result(cleaning, _lines(cleaning), as_json=json_output)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from puffin.cli.options import as_json, column_names, diagnostics, of_catalog, of_snapshot
+from puffin.cli.options import CatalogChoice, as_json, column_names, diagnostics, of_catalog, of_snapshot
 from puffin.cli.render import aligned, changed_since, counted, print_result
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 def command(
     *,
     table: str,
-    catalog: str | None,
-    catalog_properties: dict[str, str],
+    catalog: CatalogChoice,
     selector: SnapshotSelector,
     where: str | None,
     group_by: tuple[str, ...] | None,
@@ -46,11 +45,9 @@ def command(
     Bounds hold 95 times in 100, those of filters on several columns always. TABLE is the path or URI of a table
     directory or of an Iceberg metadata file; with --catalog, namespace.table.
     """
-    from puffin.load import load_table
     from puffin.lookup.estimates import Estimator
 
-    opened = load_table(table, catalog=catalog, catalog_properties=catalog_properties).open(selector)
-    estimator = Estimator(opened)
+    estimator = Estimator(catalog.load(table).open(selector))
     found = estimator.estimate(where, group_by)
     print_result(found, _lines(found, estimator.rows_changed), as_json=json_output)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from puffin.cli.options import as_json, diagnostics, of_catalog
+from puffin.cli.options import CatalogChoice, as_json, diagnostics, of_catalog
 from puffin.cli.render import aligned, changed_since, counted, print_result
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ def command(
     right_column: str,
     left_where: str | None,
     right_where: str | None,
-    catalog: str | None,
-    catalog_properties: dict[str, str],
+    catalog: CatalogChoice,
     json_output: bool,
 ) -> None:
     """
@@ -45,7 +44,7 @@ def command(
     """
     from puffin.lookup import Lookup
 
-    lookup = Lookup(catalog=catalog, catalog_properties=catalog_properties, locations=catalog is not None)
+    lookup = Lookup(**catalog.arguments, locations=catalog.name is not None)
     sides = left_table, left_column, right_table, right_column
     estimate = lookup.estimate_join(*sides, left_where, right_where)
     print_result(estimate, _lines(estimate), as_json=json_output)

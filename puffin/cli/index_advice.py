@@ -48,10 +48,9 @@ def print_advice(ctx: click.Context, chosen: TableOptions, columns: Sequence[str
 
 
 def _advice(name: str, chosen: TableOptions, columns: Sequence[str] | None, fpp: float | None) -> IndexAdvice:
-    from puffin.load import load_table
     from puffin.lookup.index_advice import advise
 
-    return advise(load_table(name, **chosen.catalog_arguments), columns, fpp)
+    return advise(chosen.catalog.load(name), columns, fpp)
 
 
 def _lines(advice: IndexAdvice) -> list[str]:

@@ -88,7 +88,7 @@ class _Run(Generic[_Report]):
         self.diagnostics.table = name
         try:
             with screen(bars=not self.diagnostics.is_json) as shown, shown.watch(name) as progress:
-                report = self.job.run(table, self.job.options, spark, progress, **self.chosen.catalog_arguments)
+                report = self.job.run(table, self.job.options, spark, progress, **self.chosen.catalog.arguments)
         except BaseException as exc:
             self._record(name, exc)
             raise
@@ -103,7 +103,7 @@ class _Run(Generic[_Report]):
         failures = []
         with contextlib.ExitStack() as cleanup:
             shown = cleanup.enter_context(screen(bars=not self.diagnostics.is_json))
-            how = {"only_stale": self.chosen.only_stale, "watch": shown.watch, **self.chosen.catalog_arguments}
+            how = {"only_stale": self.chosen.only_stale, "watch": shown.watch, **self.chosen.catalog.arguments}
             outcomes = self.job.run_many(tables, self.job.options, spark, **how)
             for name, answer in cleanup.enter_context(contextlib.closing(outcomes)):
                 endings[self._ending(answer)] += 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from puffin.cli.options import as_json, diagnostics, of_catalog, of_snapshot
+from puffin.cli.options import CatalogChoice, as_json, diagnostics, of_catalog, of_snapshot
 from puffin.cli.render import columns_table, counted, print_result
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ def command(
     *,
     table: str,
     columns: tuple[str, ...],
-    catalog: str | None,
-    catalog_properties: dict[str, str],
+    catalog: CatalogChoice,
     selector: SnapshotSelector,
     json_output: bool,
     **conditions: Any,
@@ -65,11 +64,10 @@ def command(
     metadata file; with --catalog, namespace.table. COLUMN is a name or dotted path in the current schema; by default
     every primitive column outside lists and maps.
     """
-    from puffin.load import load_table
     from puffin.lookup import Question, lookup
 
     question = Question(table, columns or None, selector, **conditions)
-    answer = lookup(load_table(table, catalog=catalog, catalog_properties=catalog_properties), question)
+    answer = lookup(catalog.load(table), question)
     print_result(answer, _lines(answer), as_json=json_output)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import functools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -15,6 +16,7 @@ from puffin.errors import UsageError
 
 if TYPE_CHECKING:
     from puffin.policy.model import Policy
+    from puffin.tables.snapshot import Table
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"([0-9]{1,10})([smhd])")
@@ -33,15 +35,33 @@ def diagnostics(command: _Command) -> _Command:
     return debug(verbose(command))
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class CatalogChoice:
+    """The catalog of a call, with properties that override its configuration; None if tables are paths and URIs."""
+
+    name: str | None
+    properties: Mapping[str, str]
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The catalog, as arguments of functions that take names of tables."""
+        return {"catalog": self.name, "catalog_properties": self.properties}
+
+    def load(self, table: str) -> Table:
+        from puffin.load import load_table
+
+        return load_table(table, **self.arguments)
+
+
 def of_catalog(command: _Command) -> _Command:
-    """``--catalog`` and ``--catalog-property``."""
+    """``--catalog`` and ``--catalog-property``, as one ``catalog``."""
 
     @catalog_property
     @click.option("--catalog", metavar="NAME", help="TABLE is namespace.table of this pyiceberg catalog.")
     @functools.wraps(command)
     def with_catalog(*args: Any, catalog: str | None, catalog_properties: dict[str, str], **kwargs: Any) -> Any:
         check_catalog(catalog, catalog_properties)
-        return command(*args, catalog=catalog, catalog_properties=catalog_properties, **kwargs)
+        return command(*args, catalog=CatalogChoice(catalog, catalog_properties), **kwargs)
 
     return with_catalog  # type: ignore[return-value]  # wraps() loses the type of the command
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from puffin.cli.options import as_json, diagnostics, of_catalog, of_snapshot
+from puffin.cli.options import CatalogChoice, as_json, diagnostics, of_catalog, of_snapshot
 from puffin.cli.render import aligned, counted, human_bytes, print_json, print_lines
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 def command(
     *,
     table: str,
-    catalog: str | None,
-    catalog_properties: dict[str, str],
+    catalog: CatalogChoice,
     selector: SnapshotSelector,
     where: str | None,
     explain: bool,
@@ -41,11 +40,9 @@ def command(
     A file is left out only if its partition, its bounds or the index of a column exclude every matching row. TABLE is
     the path or URI of a table directory or of an Iceberg metadata file; with --catalog, namespace.table.
     """
-    from puffin.load import load_table
     from puffin.planning.plan import NO_INDEX, Planner
 
-    opened = load_table(table, catalog=catalog, catalog_properties=catalog_properties).open(selector)
-    plan = Planner(opened).plan(where, index=NO_INDEX if no_index else None)
+    plan = Planner(catalog.load(table).open(selector)).plan(where, index=NO_INDEX if no_index else None)
     if json_output:
         print_json({**plan.to_json(), **({"explain": _explained(plan)} if explain else {})})
     else:

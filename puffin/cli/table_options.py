@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from puffin.cli.options import (
+    CatalogChoice,
     as_json,
     by_name,
     byte_size,
@@ -33,8 +34,7 @@ class TableOptions:
     """The options of `of_tables`: which tables, and how to run the job on them."""
 
     tables: tuple[str, ...]
-    catalog: str | None
-    catalog_properties: Mapping[str, str]
+    catalog: CatalogChoice
     spark_tables: tuple[str, ...]
     namespace: str | None
     include: tuple[str, ...]
@@ -54,11 +54,6 @@ class TableOptions:
         return len(self.tables) + len(self.spark_tables) == 1 and not is_a_choice
 
     @property
-    def catalog_arguments(self) -> dict[str, Any]:
-        """The catalog, as arguments of jobs."""
-        return {"catalog": self.catalog, "catalog_properties": self.catalog_properties}
-
-    @property
     def limits(self) -> dict[str, Any]:
         """The limit on what is read without Spark, as an option of jobs, if one was given."""
         return {} if self.driver_bytes is None else {"driver_bytes": self.driver_bytes}
@@ -69,7 +64,7 @@ class TableOptions:
             raise click.UsageError("expected --remote without --master and --spark-table")
         if not (self.tables or self.spark_tables or self.namespace is not None):
             raise click.UsageError("expected TABLE..., --spark-table or --namespace")
-        return [name for name in self._found() if self.wants(name, dotted=self.catalog is not None)]
+        return [name for name in self._found() if self.wants(name, dotted=self.catalog.name is not None)]
 
     def wants(self, table: str, *, dotted: bool) -> bool:
         """Whether the patterns take a table; ``dotted`` if it has the name of a catalog's table."""
@@ -91,11 +86,11 @@ class TableOptions:
             raise click.UsageError("expected either TABLE... or --namespace")
         if self.namespace is None:
             return dict.fromkeys(self.tables)  # without duplicates
-        if self.catalog is None:
+        if self.catalog.name is None:
             raise click.UsageError("--namespace needs --catalog")
         from puffin.load import Tables
 
-        return Tables(self.catalog, self.catalog_properties).of_namespace(self.namespace)
+        return Tables(self.catalog.name, self.catalog.properties).of_namespace(self.namespace)
 
 
 def of_tables(verb: str, stale: str) -> Callable[[_Command], _Command]:
