@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -88,15 +88,12 @@ def command(
         click.echo(f"metrics at http://{metrics_host}:{endpoint.port}/metrics", err=True)
     if dry_run:
         verdicts = pilot.look()
-        _print_plan(pilot, verdicts, as_json=json_output)
     else:
         is_one_line = once and not stderr.is_json  # what is broken stands in it
         with contextlib.nullcontext() if is_one_line else errors_shown("puffin.autopilot", stderr):
             verdicts = until_stopped(pilot, lambda: pilot.run(once=once))
-    if json_output and not dry_run:
-        print_json({**_document(pilot, verdicts), "runs": [event.to_json() for event in events]})
     if once or dry_run:
-        _end(ctx, verdicts, events)
+        _end(ctx, pilot, verdicts, events)
 
 
 class _Signals:
@@ -172,10 +169,14 @@ def _end_within(seconds: float, thread: threading.Thread) -> None:
         os._exit(0)
 
 
-def _end(ctx: click.Context, verdicts: Sequence[Verdict], events: Iterable[Event]) -> None:
-    """Fail if a table could not be read, or its run failed."""
+def _end(ctx: click.Context, pilot: Autopilot, verdicts: Sequence[Verdict], events: Sequence[Event]) -> None:
+    """Print what was found, and fail if a table could not be read, or its run failed."""
     from puffin.autopilot.broken import why_broken
 
+    if ctx.params["json_output"]:
+        print_json({**_document(pilot, verdicts), "runs": [event.to_json() for event in events]})
+    elif ctx.params["dry_run"]:
+        print_lines(_plan_lines(pilot, verdicts))
     broken = {each.seen.key: why_broken(each) for each in verdicts if each.state == "broken"}
     failures = [*broken.values(), *(_line(event) for event in events if event.outcome == "failed")]
     fail_if_any(ctx, failures, len(verdicts), see="" if ctx.params["dry_run"] else "--dry-run")
@@ -187,13 +188,6 @@ def _document(pilot: Autopilot, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "budget-left": pilot.budget_left(),
         "tables": [{**each.to_json(), "may-start": may.get(each.seen.key)} for each in verdicts],
     }
-
-
-def _print_plan(pilot: Autopilot, verdicts: Sequence[Verdict], *, as_json: bool) -> None:
-    if as_json:
-        print_json({**_document(pilot, verdicts), "runs": []})
-    else:
-        print_lines(_plan_lines(pilot, verdicts))
 
 
 def _plan_lines(pilot: Autopilot, verdicts: Sequence[Verdict]) -> Iterator[str]:
