@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from puffin.cli.many_tables import Job, run_job
+from puffin.cli.many_tables import Job, run_job, work_done
 from puffin.cli.options import column_names, of_snapshot
 from puffin.cli.render import columns_table, counted, human_bytes
 from puffin.cli.table_options import TableOptions, how_to_run, of_tables
@@ -130,11 +130,7 @@ def _text(name: str, answer: Report) -> list[str]:
 
 def _work_text(answer: Report, path: str) -> Iterator[str]:
     """What was read, and what came of it."""
-    spark = answer.session_seconds
-    yield (
-        f"{counted(answer.files_read, 'file')}, {counted(answer.rows_read, 'row')}, {human_bytes(answer.bytes_read)} "
-        f"read in {answer.elapsed_seconds:.1f} s" + (f" (and {spark:.1f} s to start Spark)" if spark else "")
-    )
+    yield work_done(answer)
     if (needs := answer.needs) is not None:
         yield (
             f"such a run takes up to {human_bytes(needs.driver_bytes)} of memory in the driver's Python, and "

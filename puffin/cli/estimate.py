@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from puffin.cli.options import CatalogChoice, as_json, column_names, diagnostics, of_catalog, of_snapshot
-from puffin.cli.render import aligned, changed_since, counted, print_result
+from puffin.cli.render import aligned, at_snapshot, changed_since, counted, print_result
 
 if TYPE_CHECKING:
     from puffin.lookup.estimates import TableEstimate
@@ -54,8 +54,7 @@ def command(
 
 def _lines(found: TableEstimate, rows_changed: RowsChanged | None) -> Iterator[str]:
     document = found.to_json()
-    snapshot = "no snapshot yet" if found.snapshot_id is None else f"snapshot {found.snapshot_id}"
-    yield f"{found.table} ({found.format}, {snapshot}, {counted(found.row_count, 'row')})"
+    yield f"{found.table} ({found.format}, {at_snapshot(found.snapshot_id)}, {counted(found.row_count, 'row')})"
     yield _line("row", document["rows"], document["lower"], document["upper"])
     if found.groups is not None:
         yield _line("group", document["groups"], document["groups-lower"], document["groups-upper"])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from puffin.cli.index_advice import print_advice
-from puffin.cli.many_tables import Job, run_job
+from puffin.cli.many_tables import Job, run_job, work_done
 from puffin.cli.options import column_names
 from puffin.cli.render import aligned, counted, human_bytes
 from puffin.cli.table_options import TableOptions, how_to_run, of_tables
@@ -82,15 +82,11 @@ def _text(name: str, report: IndexReport) -> list[str]:
         ("column", "type", "fpp", "size"),
         *((each.column.name, each.column.type, f"{each.fpp:g}", human_bytes(each.bytes)) for each in report.columns),
     ]
-    spark = f" (and {report.session_seconds:.1f} s to start Spark)" if report.session_seconds else ""
     files = counted(report.files_total, "file is", "files are")
     done = f"{report.files_indexed:,} of {files} indexed, in {counted(report.segments, 'segment')}"
     lines = [f"{name} ({report.format}, snapshot {report.snapshot_id})", *aligned(rows, right=(2, 3)), done]
     if report.files_read:
-        lines.append(
-            f"{counted(report.files_read, 'file')}, {counted(report.rows_read, 'row')}, "
-            f"{human_bytes(report.bytes_read)} read in {report.elapsed_seconds:.1f} s{spark}"
-        )
+        lines.append(work_done(report))
     if report.files_lifted:
         have = "file has Bloom filters of its own", "files have Bloom filters of their own"
         lines.append(f"{counted(report.files_lifted, *have)}, which were taken")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from puffin.cli.diagnostics import diagnostics_of, fail_if_any
-from puffin.cli.render import aligned, counted, human_bytes, print_json, print_lines, print_result
+from puffin.cli.render import aligned, at_snapshot, counted, human_bytes, print_json, print_lines, print_result
 from puffin.cli.table_options import TableOptions
 from puffin.errors import PuffinError, line_about
 
@@ -54,11 +54,10 @@ def _advice(name: str, chosen: TableOptions, columns: Sequence[str] | None, fpp:
 
 
 def _lines(advice: IndexAdvice) -> list[str]:
-    snapshot = "no snapshot yet" if advice.snapshot_id is None else f"snapshot {advice.snapshot_id}"
     head = ("column", "type", "ndv", "overlap", "files per key", "with index", "size", "index it?", "")
     rows = [head, *map(_row, advice.columns)]
     return [
-        f"{advice.table} ({advice.format}, {snapshot}), {counted(advice.files_total, 'file')}",
+        f"{advice.table} ({advice.format}, {at_snapshot(advice.snapshot_id)}), {counted(advice.files_total, 'file')}",
         *aligned(rows, right=range(2, 7)),
     ]
 

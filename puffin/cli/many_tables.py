@@ -20,7 +20,7 @@ import click
 
 from puffin.cli.diagnostics import Diagnostics, diagnostics_of, fail_if_any
 from puffin.cli.logs import about
-from puffin.cli.render import JsonList, counted, print_lines, print_result
+from puffin.cli.render import JsonList, counted, human_bytes, print_lines, print_result
 from puffin.cli.screen import screen
 from puffin.cli.summary import JobReport, RunSummary
 from puffin.cli.table_options import TableOptions
@@ -28,7 +28,8 @@ from puffin.errors import PuffinError, line_about
 
 if TYPE_CHECKING:
     from puffin.tables.snapshot import Table
-    from stats_jobs import SparkStarter
+    from stats_jobs import Report, SparkStarter
+    from stats_jobs.index_report import IndexReport
 
 _log = logging.getLogger(__name__)
 
@@ -144,6 +145,15 @@ class _Run(Generic[_Report]):
                 traceback.print_exception(exc)
         elif self.diagnostics.debug or not self.diagnostics.verbose:  # the log has the line, but for the traceback
             self.diagnostics.print_failure(str(exc), exc, table=name)
+
+
+def work_done(report: Report | IndexReport) -> str:
+    """What a run read, and in which time."""
+    spark = f" (and {report.session_seconds:.1f} s to start Spark)" if report.session_seconds else ""
+    return (
+        f"{counted(report.files_read, 'file')}, {counted(report.rows_read, 'row')}, {human_bytes(report.bytes_read)} "
+        f"read in {report.elapsed_seconds:.1f} s{spark}"
+    )
 
 
 def _total(endings: Mapping[str, int], *, asked: int, seconds: float) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from puffin.cli.options import CatalogChoice, as_json, diagnostics, of_catalog, of_snapshot
-from puffin.cli.render import columns_table, counted, print_result
+from puffin.cli.render import at_snapshot, columns_table, counted, print_result
 
 if TYPE_CHECKING:
     from puffin.lookup import TableAnswer
@@ -72,8 +72,7 @@ def command(
 
 
 def _lines(answer: TableAnswer) -> Iterator[str]:
-    snapshot = "no snapshot yet" if answer.snapshot_id is None else f"snapshot {answer.snapshot_id}"
-    yield f"{answer.table} ({answer.format}, {snapshot})"
+    yield f"{answer.table} ({answer.format}, {at_snapshot(answer.snapshot_id)})"
     yield from columns_table(answer.columns, answer.snapshot_id)
     if answer.partitions is not None and answer.partitions.of is not None:
         count = f"{answer.partitions.matched:,} of {counted(answer.partitions.of, 'partition')}"

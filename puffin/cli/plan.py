@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from puffin.cli.options import CatalogChoice, as_json, diagnostics, of_catalog, of_snapshot
-from puffin.cli.render import aligned, counted, human_bytes, print_json, print_lines
+from puffin.cli.render import aligned, at_snapshot, counted, human_bytes, print_json, print_lines
 
 if TYPE_CHECKING:
     from puffin.planning.file_plan import FilePlan
@@ -54,8 +54,7 @@ def _explained(plan: FilePlan) -> list[dict[str, Any]]:
 
 
 def _lines(plan: FilePlan, *, explain: bool) -> Iterator[str]:
-    snapshot = "no snapshot yet" if plan.snapshot_id is None else f"snapshot {plan.snapshot_id}"
-    yield f"{plan.table} ({plan.format}, {snapshot})"
+    yield f"{plan.table} ({plan.format}, {at_snapshot(plan.snapshot_id)})"
     matched, total = human_bytes(plan.bytes_matched), human_bytes(plan.bytes_total)
     yield f"{plan.files_matched:,} of {counted(len(plan.all_files), 'file')}, {matched} of {total}"
     pruned = plan.pruned

@@ -159,6 +159,10 @@ def with_catalog(table: str, catalog: str | None) -> str:
     return table if catalog in (None, table) else f"{catalog}: {table}"
 
 
+def at_snapshot(snapshot_id: int | None) -> str:
+    return "no snapshot yet" if snapshot_id is None else f"snapshot {snapshot_id}"
+
+
 def counted(count: int, one: str, many: str | None = None) -> str:
     """A number with its noun, whose plural is with an s unless it is given: ``"1 file"``, ``"1,200 entries"``."""
     return f"{count:,} {one if count == 1 else many or f'{one}s'}"
