@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -18,11 +19,8 @@ if TYPE_CHECKING:
     from puffin.policy.model import Policy
     from puffin.tables.snapshot import Table
 
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_DURATION = re.compile(r"([0-9]{1,10})([smhd])")
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
-_MOST_DAYS = 36_500  # datetime cannot go back much further
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Files = TypeVar("_Files", str, tuple[str, ...])
@@ -148,13 +146,10 @@ def key_values(_: click.Context, parameter: click.Parameter, values: Iterable[st
 
 def duration(_: click.Context, parameter: click.Parameter, text: str) -> datetime.timedelta:
     """Parse a whole number of seconds, minutes, hours or days."""
-    match = _DURATION.fullmatch(text)
-    seconds = None if match is None else int(match[1]) * _SECONDS[match[2]]
-    if seconds is None or seconds > _MOST_DAYS * _SECONDS["d"]:
-        raise click.BadParameter(
-            f"expected a duration such as 90s, 5m, 2h or 7d, of {_MOST_DAYS}d at most, found {text!r}", param=parameter
-        )
-    return datetime.timedelta(seconds=seconds)
+    from puffin.policy.quantities import seconds
+
+    with _as_in_policy(parameter, text):
+        return datetime.timedelta(seconds=seconds(text))
 
 
 def byte_size(_: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
@@ -162,18 +157,26 @@ def byte_size(_: click.Context, parameter: click.Parameter, text: str | None) ->
     if text is None or _NUMBER.fullmatch(text):
         return None if text is None else int(text)
     from puffin.policy.quantities import size
-    from puffin.policy.yaml_nodes import WrongValue
 
-    try:
+    with _as_in_policy(parameter, text, also="a number of bytes, or "):
         return size(text)
-    except WrongValue as exc:
-        raise click.BadParameter(f"expected a number of bytes, or {exc}, found {text!r}", param=parameter) from exc
 
 
 def _connect_url(_: click.Context, parameter: click.Parameter, url: str | None) -> str | None:
     if url is not None and not url.startswith("sc://"):
         raise click.BadParameter(f"expected sc://HOST:PORT, found {url.partition(';')[0]!r}", param=parameter)
     return url
+
+
+@contextlib.contextmanager
+def _as_in_policy(parameter: click.Parameter, text: str, also: str = "") -> Iterator[None]:
+    """Report a text that a parser of policy files refuses, and what the option takes ``also``."""
+    from puffin.policy.yaml_nodes import WrongValue
+
+    try:
+        yield
+    except WrongValue as exc:
+        raise click.BadParameter(f"expected {also}{exc}, found {text!r}", param=parameter) from exc
 
 
 def _timestamp_ms(_: click.Context, parameter: click.Parameter, text: str | None) -> int | None:

@@ -13,7 +13,7 @@ from puffin.policy.yaml_nodes import WrongValue
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _BYTES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15}
 _BYTES |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
-_MOST_SECONDS = 36_500 * 86_400
+_MOST_DAYS = 36_500  # datetime cannot go back much further
 EVERY_OR_NONE: Mapping[str, tuple[str, ...]] = {"true": ("*",), "false": ()}  # patterns of columns
 _CLOCK = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])-([01][0-9]|2[0-4]):([0-5][0-9])")
 
@@ -38,8 +38,8 @@ def seconds(text: str) -> int:
     """A duration in seconds."""
     match = re.fullmatch(r"([0-9]{1,10})([smhd])", text)
     found = None if match is None else int(match[1]) * _SECONDS[match[2]]
-    if found is None or found > _MOST_SECONDS:
-        raise WrongValue("a duration such as 90s, 5m, 2h or 7d")
+    if found is None or found > _MOST_DAYS * _SECONDS["d"]:
+        raise WrongValue(f"a duration such as 90s, 5m, 2h or 7d, of {_MOST_DAYS}d at most")
     return found
 
 

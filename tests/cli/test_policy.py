@@ -121,7 +121,7 @@ def test_people_read_a_line_for_each_table(puffin: Callable[..., Any], policy: P
 def test_mistakes_are_lines_and_the_first_is_the_failure(puffin: Callable[..., Any], policy: Path) -> None:
     policy.write_text("roots: [lake]\nlook-every: soon\n")
     run = puffin("policy", "check", policy)
-    said = "look-every: expected a duration such as 90s, 5m, 2h or 7d, found 'soon'"
+    said = "look-every: expected a duration such as 90s, 5m, 2h or 7d, of 36500d at most, found 'soon'"
     assert (run.code, run.stdout, run.stderr) == (1, b"", f"puffin: {policy}:2: {said}\n")
     policy.write_text("roots: [lake]\nlook-every: soon\nnope: 1\n")
     run = puffin("policy", "check", policy)

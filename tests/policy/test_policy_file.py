@@ -198,7 +198,7 @@ def test_columns_without_values_are_all_none_or_those_of_a_list(text: str, patte
         ("due: {rows-changed: 5}", "rules[0].due.rows-changed: expected a percentage from 0% to 100%, such as 5%, found '5'"),
         ("due: {rows-changed: 500%}", "rules[0].due.rows-changed: expected a percentage from 0% to 100%, such as 5%, found '500%'"),
         ("due: {snapshots: 0}", "rules[0].due.snapshots: expected a whole number from 1, found '0'"),
-        ("due: {age: 1 day}", "rules[0].due.age: expected a duration such as 90s, 5m, 2h or 7d, found '1 day'"),
+        ("due: {age: 1 day}", "rules[0].due.age: expected a duration such as 90s, 5m, 2h or 7d, of 36500d at most, found '1 day'"),
         (
             "due: {rows: 5%}",
             "rules[0].due.rows: expected one of rows-changed, snapshots, age, index-files, at-most-every, "
@@ -228,7 +228,7 @@ def test_mistake_in_a_rule_is_one_line(rule: str, said: str) -> None:
         ("events: {webhook: hooks.example}", "events.webhook: expected a URL that begins with http:// or https://, found 'hooks.example'"),
         ("questions: 'http://[a'", "questions: expected a URL that begins with http:// or https://, found 'http://[a'"),
         ("roots: [/b]", "roots: expected the key once, found it twice"),
-        ("look-every: soon", "look-every: expected a duration such as 90s, 5m, 2h or 7d, found 'soon'"),
+        ("look-every: soon", "look-every: expected a duration such as 90s, 5m, 2h or 7d, of 36500d at most, found 'soon'"),
     ],
 )  # fmt: skip
 def test_mistake_in_the_settings_is_one_line(line: str, said: str) -> None:
