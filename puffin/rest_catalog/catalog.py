@@ -30,7 +30,7 @@ from puffin.tables.document import all_schemas
 from puffin.tables.schema import fields_of
 from puffin.tables.snapshot import CURRENT, TableSnapshot
 
-ALL, REFS = "all", "refs"
+ALL = "all"  # which snapshots a client asks for; the others are those of "refs"
 _DIGEST_BYTES = 16
 
 _log = logging.getLogger(__name__)
