@@ -213,6 +213,9 @@ def look_at(table: CoveredTable, opened: TableSnapshot | None = None) -> SeenTab
         opened = opened or table.load().open()
         policy = policy_of(table.rule, opened.state)
         status = table_status(name, opened, Wanted(policy.columns, policy.index_columns, policy.no_values))
+        is_current = status.snapshots_behind == 0 and not status.columns_missing
+        if not (is_current or policy.due.never or policy.columns == ()):
+            opened.check_committable(ask_store=False)  # otherwise each run would fail
         return SeenTable(table, policy, status, opened.state.location)
     except PuffinError as exc:
         return SeenTable(table, policy, TableStatus.of_error(name, exc))

@@ -59,7 +59,7 @@ class IcebergTable(ABC):
     @abstractmethod
     def remove_entries(self, base: IcebergSnapshot, entries: Sequence[StoredEntry]) -> None: ...
 
-    def check_committable(self, state: TableState) -> None:  # noqa: B027 - most catalogs answer only to a commit
+    def check_committable(self, state: TableState, *, ask_store: bool) -> None:  # noqa: B027 - most answer to a commit only
         """Implements `puffin.tables.snapshot.TableSnapshot.check_committable`."""
 
     def _bound(
@@ -174,8 +174,8 @@ class IcebergSnapshot(TableSnapshot):
 
         return NewStatisticsFile(statistics_path(self.state, snapshot_id), {})
 
-    def check_committable(self) -> None:
-        self.table.check_committable(self.state)
+    def check_committable(self, *, ask_store: bool = True) -> None:
+        self.table.check_committable(self.state, ask_store=ask_store)
 
     def commit(self, entry: StatisticsEntry) -> TableState:
         return self.table.commit(self, entry)

@@ -192,9 +192,11 @@ class TableSnapshot(ABC):
         """Where to write a snapshot's statistics file, under a unique name."""
 
     @abstractmethod
-    def check_committable(self) -> None:
+    def check_committable(self, *, ask_store: bool = True) -> None:
         """
         Refuse early what no commit to this table can do, before anything is computed or written.
+
+        ``ask_store`` also finds out whether the store can put a file only once, for which it may put a probe.
 
         Raises UsageError or UnsupportedError.
         """

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from puffin.autopilot.decide import judge
 from puffin.autopilot.look import Watcher
 from puffin.policy.document import parse_policy, read_policy
 from puffin.policy.model import Policy
@@ -129,6 +130,20 @@ def test_table_whose_metadata_is_the_same_is_not_looked_at_again(lake: Path, ope
     watcher.forget(seen.key)
     (seen,) = [each for each in watcher.look() if each.key.endswith("/b")]
     assert seen.status.indexed_columns == ("k",)
+
+
+@pytest.mark.parametrize("due", ["{}", "never"])
+def test_table_that_only_an_unnamed_catalog_can_commit_to_is_broken(tmp_path: Path, due: str) -> None:
+    """Otherwise each run would fail. A policy that leaves it alone hears nothing of it."""
+    catalog = SqlCatalog("shop", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "w"))
+    catalog.create_namespace("db")
+    rows = pa.table({"k": [1, 2, 3]})
+    catalog.create_table("db.t", rows.schema).append(rows)
+    policy = parse_policy(f"roots: [{tmp_path}/w]\nrules: [{{due: {due}}}]\n", "p")
+    (seen,) = Watcher(policy).look()
+    why = "the policy says never" if due == "never" else "name the table in that catalog"
+    assert why in judge(seen, time.time()).why
+    assert (seen.status.error is None) == (due == "never")
 
 
 def test_first_look_reads_each_file_of_a_table_once(lake: Path, opened: list[str]) -> None:

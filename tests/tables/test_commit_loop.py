@@ -68,7 +68,7 @@ class Catalog:
             name="t", state=state, selector=selector, store_for=store_for, io_properties={}, table=self
         )
 
-    def check_committable(self, state):
+    def check_committable(self, state, *, ask_store):
         pass
 
     def commit(self, base, entry):
@@ -282,7 +282,7 @@ def test_column_dropped_between_attempts_is_removed_from_the_file(catalog, draft
 def test_unsupported_commit_is_refused_before_writing(catalog, draft_of, monkeypatch, files):
     draft = draft_of(catalog, {"a": [1]})
     monkeypatch.setattr(draft, "write", lambda *_: pytest.fail("a file was written"))
-    monkeypatch.setattr(catalog, "check_committable", lambda _: fail(UnsupportedTableError("never"))())
+    monkeypatch.setattr(catalog, "check_committable", lambda *_, **__: fail(UnsupportedTableError("never"))())
     with pytest.raises(UnsupportedTableError, match="never"):
         commit_statistics(catalog, draft, sleep=Waits())
 

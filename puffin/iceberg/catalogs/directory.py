@@ -58,7 +58,7 @@ class IcebergDirectory(IcebergTableInFiles):
     def refresh(self, opened: IcebergSnapshot, selector: SnapshotSelector) -> IcebergSnapshot:
         return opened.of(selector) if self._current() == opened.state.metadata_file else self.open(selector)
 
-    def check_committable(self, state: TableState) -> None:
+    def check_committable(self, state: TableState, *, ask_store: bool) -> None:
         """Refuse a catalog's table, the copy of a table, and a store that cannot swap versions."""
         _own_version(state)
         # A copy still names the original's location, so its statistics would go there.
@@ -66,7 +66,8 @@ class IcebergDirectory(IcebergTableInFiles):
             raise UnsupportedTableError(
                 f"{self.name}: expected a table at this place, found metadata of {state.location}"
             )
-        self._files.check_put_if_absent(join(self._metadata, HINT))
+        if ask_store:
+            self._files.check_put_if_absent(join(self._metadata, HINT))
 
     def _follow(self, base: TableState, change: Callable[[TableState], NextVersion]) -> None:
         own = _own_version(base)

@@ -25,7 +25,7 @@ class IcebergMetadataFile(IcebergTableInFiles):
     def refresh(self, opened: IcebergSnapshot, selector: SnapshotSelector) -> IcebergSnapshot:
         return opened.of(selector)  # a metadata file never changes
 
-    def check_committable(self, state: TableState) -> NoReturn:  # noqa: ARG002 - every state is refused
+    def check_committable(self, state: TableState, *, ask_store: bool = True) -> NoReturn:  # noqa: ARG002 - all are refused
         """Raise UsageError: a metadata file is one version, and only a named table can get a next one."""
         raise UsageError(
             f"{self.name}: a metadata file cannot be committed to: name the table; without a commit, only "
