@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from puffin.estimates.filters import FilterPart, Joined, OfColumn, rows_of
@@ -142,7 +142,7 @@ class RowsOfJoins:
             unfiltered = left.estimator.row_count * right.estimator.row_count / max(left.ndv, right.ndv, 1.0)
         rows, most = unfiltered * left.kept * right.kept, left.rows.upper * right.rows.upper
         left_semi, right_semi = (
-            _at_most(rows if share is None else side.rows.rows * share, side)
+            _at_most(rows if share is None else side.rows.rows * share, [side.rows])
             for side, share in zip((left, right), shares, strict=True)
         )
         return JoinRows(Interval(rows, 0, most).within(0, most), left_semi, right_semi, THETA)
@@ -226,9 +226,11 @@ def _independent(each: Sequence[JoinRows], left: Side, right: Side) -> JoinRows:
     """A join on several columns, none of which tells anything of the others."""
     pairs = left.rows.rows * right.rows.rows
     rows = pairs * math.prod(found.rows.rows / pairs for found in each) if pairs else 0.0
-    upper = min(found.rows.upper for found in each)
-    return JoinRows(Interval(min(rows, upper), 0, upper), _at_most(rows, left), _at_most(rows, right), INDEPENDENCE)
+    joined, left_semi, right_semi = (_at_most(rows, bounds) for bounds in zip(*(one[:3] for one in each), strict=True))
+    return JoinRows(joined, left_semi, right_semi, INDEPENDENCE).within_sides(left.rows.upper, right.rows.upper)
 
 
-def _at_most(rows: float, side: Side) -> Interval:
-    return Interval(min(rows, side.rows.rows), 0, side.rows.upper)
+def _at_most(rows: float, others: Iterable[Interval]) -> Interval:
+    """So many rows, without a lower bound, all of which are among others."""
+    most = min(others, key=lambda each: each.upper)
+    return Interval(min(rows, most.rows), 0, most.upper)

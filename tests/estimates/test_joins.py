@@ -180,6 +180,15 @@ def test_nulls_that_a_column_had_earlier_do_not_bound_those_of_tuples_counted_la
             assert max(interval.rows / true, true / interval.rows) < 1.5
 
 
+def test_row_with_a_null_has_no_partner_without_a_joint_sketch_either(make):
+    rows = pa.table({"x": list(range(900)), "y": [None] * 300 + [1] * 600})
+    path = make(rows)
+    found = Lookup().estimate_join(path, "x+y", path, "x+y").rows
+    assert found.method == "independence assumed"
+    assert found.left_semi.upper == found.right_semi.upper == 600
+    assert found.left_semi.rows <= 600
+
+
 def test_composite_join_of_columns_that_are_hashed_differently_is_refused(make):
     rows = pa.table({"a": [1, 2], "b": [3, 4]})
     other = pa.table({"a": pa.array([1, 2], pa.int32()), "b": [3, 4]})
