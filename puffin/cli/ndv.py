@@ -75,5 +75,8 @@ def _lines(answer: TableAnswer) -> Iterator[str]:
     yield f"{answer.table} ({answer.format}, {at_snapshot(answer.snapshot_id)})"
     yield from columns_table(answer.columns, answer.snapshot_id)
     if answer.partitions is not None and answer.partitions.of is not None:
-        count = f"{answer.partitions.matched:,} of {counted(answer.partitions.of, 'partition')}"
-        yield f"{count}, all rows of each: covers at least the rows that match the filter"
+        matched, of = answer.partitions.matched, counted(answer.partitions.of, "partition")
+        if matched:
+            yield f"{matched:,} of {of}, each with all its rows, so rows that do not match may be among them"
+        else:
+            yield f"none of {of} matches"
