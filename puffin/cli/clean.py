@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     help="Only files older than this: 90s, 5m, 2h, 7d. A running job may be about to use a younger one.",
 )
 @click.option("--yes", is_flag=True, help="Remove what is listed.")
+@click.option("--dry-run", is_flag=True, help="Only list, as without --yes.")
 @of_home
 @as_json
 @diagnostics
@@ -35,6 +36,7 @@ def command(
     catalog: CatalogChoice,
     older_than: datetime.timedelta,
     yes: bool,
+    dry_run: bool,
     home: str | None,
     json_output: bool,
 ) -> None:
@@ -46,6 +48,8 @@ def command(
     """
     from puffin.clean import clean
 
+    if yes and dry_run:
+        raise click.UsageError("expected either --yes or --dry-run")
     cleaning = clean(catalog.load(table), older_than=older_than, remove=yes, home=home)
     print_result(cleaning, _lines(cleaning), as_json=json_output)
 

@@ -69,6 +69,10 @@ def test_clean_removes_nothing_without_yes(puffin, table, temporary):
     assert {p.name for p in (table / "metadata").iterdir()} == {"v1.metadata.json", path.name}
     assert (table / "metadata" / "v1.metadata.json").read_bytes() == before
 
+    assert puffin("clean", table, "--dry-run").text == said.text
+    assert puffin("clean", table, "--dry-run", "--yes").code == 2
+    assert path.exists()
+
     done = puffin("clean", table, "--yes", "--json")
     assert (done.code, done.document["removed"], len(done.document["files"])) == (0, True, 1)
     assert not path.exists()

@@ -90,6 +90,16 @@ def test_startup_failure_is_one_line(
     assert told in capsys.readouterr().err.splitlines()[-1]
 
 
+@pytest.mark.parametrize(("host", "warnings"), [("127.0.0.1", 0), ("0.0.0.0", 1)])
+def test_server_that_others_can_reach_warns_without_a_token(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, host: str, warnings: int
+) -> None:
+    monkeypatch.setattr("puffin.server.process.run", lambda *_: None)
+    with pytest.raises(SystemExit):
+        main(["serve", "--port", "0", "--allow-root", "/", "--host", host])
+    assert caplog.text.count("without --token-file: whoever reaches this address can read statistics") == warnings
+
+
 @pytest.mark.parametrize("arguments", [[], ["--iceberg"], ["--catalog-property", "a=b"]])
 def test_server_of_nothing_does_not_start(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
