@@ -144,5 +144,6 @@ def _joined(values: Sequence[ColumnValues]) -> ColumnValues:
     """Values of one type in one array."""
     if len(values) == 1:
         return values[0]
+    array = pa.concat_arrays([each.array for each in values])
     rows = [each.rows for each in values if each.rows is not None]
-    return ColumnValues(pa.concat_arrays([each.array for each in values]), np.concatenate(rows) if rows else None)
+    return ColumnValues(array, np.concatenate(rows) if rows else None, all(each.is_each_row for each in values))

@@ -69,9 +69,9 @@ class ChunkSummary:
             else:
                 self._see(array)
 
-    def see_values(self, values: Values, *, one_each: bool = False) -> None:
-        """Count values with the rows of each; if these are not given, a row has each, or nobody knows which rows do."""
-        if values.rows is None and one_each:
+    def see_values(self, values: Values) -> None:
+        """Count values with the rows of each, as far as these are known."""
+        if values.rows is None and values.is_each_row:
             self.see_rows(values.array)
             return
         if values.rows is None:

@@ -42,8 +42,10 @@ class Values:
 
     Attributes:
         array: One value or null for each row, or the distinct values.
-        rows: The rows of each value; None if unknown or one each.
+        rows: The rows of each value, if these were counted.
+        is_each_row: Of values without rows, whether each row has one; otherwise nobody knows which rows do.
     """
 
     array: pa.Array
     rows: npt.NDArray[np.int64] | None = None
+    is_each_row: bool = True

@@ -82,7 +82,7 @@ class ChunkPlan:
             chunks = [self.chunk, *(other.chunk for other in others if other.chunk is not None)]
             return read_page_values(source, chunks, self._stored_type)
         values = read_dictionary_page(source, self.chunk, self.arrow_type)
-        return None if values is None else iter((Values(values),))
+        return None if values is None else iter((Values(values, is_each_row=False),))
 
     def reads_as_dictionary(self, source: pa.NativeFile) -> bool:
         """
@@ -105,11 +105,6 @@ class ChunkPlan:
     def held_bytes(self) -> int:
         """The bytes that the chunk takes in memory if it is read with others."""
         return 0 if self.chunk is None else max(self.chunk.total_uncompressed_size, self.chunk.total_compressed_size, 0)
-
-    @property
-    def has_every_row(self) -> bool:
-        """Whether values without a number of rows have one each."""
-        return self.route is not Route.DICTIONARY_PAGE
 
     @property
     def bytes_read(self) -> int:

@@ -58,12 +58,6 @@ class ChunkRun:
     def rows(self) -> int:
         return sum(chunk.rows for chunk in self.chunks)
 
-    @property
-    def has_every_row(self) -> bool:
-        """Whether values without a number of rows have one each."""
-        plan = self.chunks[0].plan
-        return plan is not None and plan.has_every_row
-
     def read(self, source: pa.NativeFile) -> Iterator[Values] | None:
         """The values, not row by row; None if the chunks have to be read row by row, or one by one."""
         first = self.chunks[0].plan

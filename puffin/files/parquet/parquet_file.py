@@ -182,7 +182,7 @@ class _RowGroupReader:
             bytes_read = 0
             # Only now: the consumer, who hashes the values, should be the first to report errors in them.
             if summary is not None:
-                summary.see_values(values, one_each=run.has_every_row)
+                summary.see_values(values)
         yield Rows(0, {}, bytes_read, {} if summary is None else {field_id: summary.total(run.rows)})
 
     def _read_rest(self, group: _RowGroup, plans: Mapping[Path, ChunkPlan], rest: _Rest) -> Iterator[Rows]:
