@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from puffin.files.file_columns import FileColumn
-from puffin.files.rows import Reading, Rows
+from puffin.files.rows import Reading, Rows, summarized
 from puffin.values.chunk_summary import ChunkSummary
 from puffin.values.column_chunk import ChunkStatistics
 
@@ -64,22 +64,10 @@ class RowFile(DataFile):
         """As `DataFile.rows`; the file is one row group at offset 0, with a value for each row."""
         if reading.start > 0:
             return
-        columns, selection = reading.columns, reading.selection
-        summarized = columns if reading.summaries else ()
-        of_columns = {c.column.field_id: ChunkSummary(c.column.type, ChunkStatistics()) for c in summarized}
-        bytes_read, at, live = self._size, 0, 0
-        for batch in self.batches([column.names for column in selection.columns_seen(columns)]):
-            stop_at = at + batch.num_rows
-            if selection.has_chosen(at, stop_at):
-                rows = selection.take(batch, columns, at, bytes_read)
-                yield rows
-                # Only now: the consumer, who hashes the values, should be the first to report errors in them.
-                for field_id, summary in of_columns.items():
-                    summary.see_rows(rows.columns[field_id].array)
-                live += rows.count
-                bytes_read = 0
-            at = stop_at
-        yield Rows(0, {}, bytes_read, {field_id: summary.total(live) for field_id, summary in of_columns.items()})
+        columns = [each.column for each in reading.columns] if reading.summaries else []
+        summaries = {column.field_id: ChunkSummary(column.type, ChunkStatistics()) for column in columns}
+        batches = self.batches([column.names for column in reading.selection.columns_seen(reading.columns)])
+        yield from summarized(reading.selection.rows(batches, reading.columns), summaries, self._size)
 
     def batches(self, paths: Iterable[Path]) -> Iterator[pa.RecordBatch]:
         """As `DataFile.batches`; ValueError if the number of rows differs from the manifest's."""

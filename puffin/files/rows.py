@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from puffin.files.file_columns import FileColumn
 from puffin.format.deletion_vector import DeletionVector
+from puffin.values.chunk_summary import ChunkSummary
 from puffin.values.column_chunk import Values
 from puffin.values.row_summary import RowSummary
 
@@ -27,15 +28,28 @@ class Rows:
     Attributes:
         columns: Values by field id. A column is missing if its values came before.
         written: As ``columns``, of the deleted rows between them too; None if no row is deleted.
-        bytes_read: Compressed bytes of the column chunks or pages opened for these rows.
+        bytes_read: Compressed bytes of what was opened for these rows and those before; each byte is told once.
         summaries: By field id, of all rows since the last summaries.
     """
 
     count: int
     columns: Mapping[int, Values]
-    bytes_read: int
-    summaries: Mapping[int, RowSummary] = dataclasses.field(default_factory=dict)
     written: Mapping[int, Values] | None = None
+    bytes_read: int = 0
+    summaries: Mapping[int, RowSummary] = dataclasses.field(default_factory=dict)
+
+
+def summarized(batches: Iterable[Rows], summaries: Mapping[int, ChunkSummary], bytes_read: int) -> Iterator[Rows]:
+    """Pass on batches with a value for each row; then the summaries, by field id, and the bytes of all of them."""
+    live = 0
+    for rows in batches:
+        yield rows
+        # Only now: the consumer, who hashes the values, should be the first to report errors in them.
+        for field_id, summary in summaries.items():
+            summary.see_rows(rows.columns[field_id].array)
+        live += rows.count
+    totals = {field_id: summary.total(live) for field_id, summary in summaries.items()}
+    yield Rows(0, {}, bytes_read=bytes_read, summaries=totals)
 
 
 def record_batch(arrays: list[pa.Array], names: list[str], rows: int) -> pa.RecordBatch:
@@ -83,11 +97,17 @@ class Selection:
         """The columns to read for these columns and the filters."""
         return [*columns, *(column for filter_ in self.filters for column in filter_.columns)]
 
-    def take(self, batch: pa.RecordBatch, columns: Sequence[FileColumn], at: int, bytes_read: int) -> Rows:
-        """The selected rows of a batch; ``at`` is the position of its first row."""
+    def rows(self, batches: Iterable[pa.RecordBatch], columns: Sequence[FileColumn], at: int = 0) -> Iterator[Rows]:
+        """The selected rows of batches; ``at`` is the position of the first row."""
+        for batch in batches:
+            if self.has_chosen(at, at + batch.num_rows):
+                yield self._of_batch(batch, columns, at)
+            at += batch.num_rows
+
+    def _of_batch(self, batch: pa.RecordBatch, columns: Sequence[FileColumn], at: int) -> Rows:
         written = {column.column.field_id: Values(column.read(batch)) for column in columns}
         if self.is_all:
-            return Rows(batch.num_rows, written, bytes_read)
+            return Rows(batch.num_rows, written)
         stop = at + batch.num_rows
         live = np.ones(batch.num_rows, np.bool_) if self.deleted is None else self.deleted.live_mask(at, stop)
         if self.chosen is not None:
@@ -96,7 +116,7 @@ class Selection:
             live &= filter_.live(batch)
         mask = pa.array(live)
         selected = {key: Values(values.array.filter(mask)) for key, values in written.items()}
-        return Rows(int(live.sum()), selected, bytes_read, written=written)
+        return Rows(int(live.sum()), selected, written)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,7 +87,7 @@ class TaskReader:
             columns = self._locate(of_file, self._batch.columns, task.data_file)
             if self._lift is not None:
                 columns, bytes_lifted = self._lifted(task, file, columns, self._lift)
-                yield Rows(0, {}, bytes_lifted)
+                yield Rows(0, {}, bytes_read=bytes_lifted)
                 if not columns:
                     return
             reading = Reading(

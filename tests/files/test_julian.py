@@ -30,7 +30,7 @@ def passes(array: pa.Array, type_: str, keys: dict[str, str], *, int96: bool = F
     schema = pa.schema([pa.field("c", array.type)], keys)
     pq.write_table(pa.table([array], schema), out, use_deprecated_int96_timestamps=int96)
     column = FileColumn(Column(1, "c", type_, (1,), (None,)), ("c",), None)
-    rows = Rows(len(array), {1: Values(array)}, 0)
+    rows = Rows(len(array), {1: Values(array)})
     try:
         assert list(refuse_julian([rows], [column], pq.ParquetFile(out).metadata, "x")) == [rows]
     except UnsupportedTableError as exc:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from puffin.files.file_columns import FileColumn
 from puffin.files.parquet.chunk_plan import ChunkPlan
 from puffin.values.chunk_summary import ChunkSummary
 from puffin.values.column_chunk import Values
@@ -31,6 +32,7 @@ class PlannedChunk:
         summary: None if nobody wants it.
     """
 
+    column: FileColumn
     group: int
     rows: int
     plan: ChunkPlan | None

@@ -11,8 +11,8 @@ from __future__ import annotations
 import functools
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,15 +25,13 @@ from puffin.files.parquet.chunk_runs import ChunkRun, PlannedChunk, runs
 from puffin.files.parquet.contradictions import check_chunk
 from puffin.files.parquet.encryption import read_plain_footer
 from puffin.files.parquet.footer_statistics import chunk_statistics
-from puffin.files.rows import BATCH_BYTES, MAX_BATCH_ROWS, Reading, Rows, record_batch
+from puffin.files.rows import BATCH_BYTES, MAX_BATCH_ROWS, Reading, Rows, record_batch, summarized
 from puffin.values.chunk_summary import ChunkSummary
 from puffin.values.column_chunk import ChunkStatistics
 
 _STREAM_BUFFER = 8 * 1024 * 1024  # bytes of a column chunk that are held at a time
 _INT96_UNIT = "us"
 _WINDOW_CHUNKS = 1 << 12  # of all columns in row groups that are read together: each of them has a plan in memory
-
-_Rest: TypeAlias = list[tuple[FileColumn, ChunkSummary | None]]  # the columns of a row group to read row by row
 
 
 class ParquetDataFile(DataFile):
@@ -143,16 +141,17 @@ class _RowGroupReader:
             self._layout.planner.plan(group.place, paths, all_live=self._all_live, each_row=self._reading.each_row)
             for group in window
         ]
-        rest: list[_Rest] = [[] for _ in window]
+        unread: list[list[PlannedChunk]] = [[] for _ in window]
         for column in self._columns:
             chunks = [self._planned(column, place, *each) for place, each in enumerate(zip(window, plans, strict=True))]
             for run in runs(chunks):
-                yield from self._read_run(column, run, rest)
-        for group, plans_of_group, columns in zip(window, plans, rest, strict=True):
-            if self._all_live and not columns:
-                yield Rows(group.metadata.num_rows, {}, 0)
+                for chunk in (yield from self._read_run(run)):
+                    unread[chunk.group].append(chunk)
+        for group, rest in zip(window, unread, strict=True):
+            if self._all_live and not rest:
+                yield Rows(group.metadata.num_rows, {})
             else:
-                yield from self._read_rest(group, plans_of_group, columns)
+                yield from self._read_rest(group, rest)
 
     def _planned(
         self, column: FileColumn, place: int, group: _RowGroup, plans: Mapping[Path, ChunkPlan]
@@ -161,42 +160,42 @@ class _RowGroupReader:
         summary = None
         if self._reading.summaries:
             summary = ChunkSummary(column.column.type, self._statistics(group.metadata, column.names, plan))
-        return PlannedChunk(place, group.metadata.num_rows, plan, summary)
+        return PlannedChunk(column, place, group.metadata.num_rows, plan, summary)
 
-    def _read_run(self, column: FileColumn, run: ChunkRun, rest: Sequence[_Rest]) -> Iterator[Rows]:
-        """Values that come without their rows; a chunk that has no others is added to the rest of its row group."""
-        field_id = column.column.field_id
+    def _read_run(self, run: ChunkRun) -> Generator[Rows, None, Sequence[PlannedChunk]]:
+        """Values that come without their rows; returns the chunks that have to be read row by row."""
+        field_id = run.chunks[0].column.column.field_id
         found = None if field_id in self._reading.side_by_side else run.read(self._source)
         if found is None and len(run.chunks) > 1:
+            unread: list[PlannedChunk] = []
             for each in run.one_by_one():
-                yield from self._read_run(column, each, rest)
-            return
+                unread += yield from self._read_run(each)
+            return unread
         if found is None:
-            (chunk,) = run.chunks
-            rest[chunk.group].append((column, chunk.summary))
-            return
+            return run.chunks
         summary = run.summary()
-        bytes_read = run.bytes_read
         for values in found:
-            yield Rows(0, {field_id: values}, bytes_read)
-            bytes_read = 0
+            yield Rows(0, {field_id: values})
             # Only now: the consumer, who hashes the values, should be the first to report errors in them.
             if summary is not None:
                 summary.see_values(values)
-        yield Rows(0, {}, bytes_read, {} if summary is None else {field_id: summary.total(run.rows)})
+        summaries = {} if summary is None else {field_id: summary.total(run.rows)}
+        yield Rows(0, {}, bytes_read=run.bytes_read, summaries=summaries)
+        return ()
 
-    def _read_rest(self, group: _RowGroup, plans: Mapping[Path, ChunkPlan], rest: _Rest) -> Iterator[Rows]:
-        columns = [column for column, _ in rest]
-        summaries = {column.column.field_id: summary for column, summary in rest if summary is not None}
-        plans_of_rest = {column.names: plans[column.names] for column in columns if column.names in plans}
-        as_dictionary = {path for path, plan in plans_of_rest.items() if plan.reads_as_dictionary(self._source)}
-        live = 0
-        for rows in self._read_rows(group, columns, as_dictionary):
-            yield rows
-            live += rows.count
-            for field_id, summary in summaries.items():
-                summary.see_rows(rows.columns[field_id].array)
-        yield Rows(0, {}, 0, {field_id: summary.total(live) for field_id, summary in summaries.items()})
+    def _read_rest(self, row_group: _RowGroup, rest: Sequence[PlannedChunk]) -> Iterator[Rows]:
+        """The chunks of a row group that are read row by row."""
+        place, group, first_row, _ = row_group
+        columns = [chunk.column for chunk in rest]
+        seen = self._selection.columns_seen(columns)
+        paths = list(dict.fromkeys(".".join(column.names) for column in seen if column.names))
+        chunks = [self._layout.chunk(place, group, leaf) for leaf in self._leaves(paths)]
+        bytes_read = sum(chunk.total_compressed_size for chunk in chunks)
+        uncompressed = sum(chunk.total_uncompressed_size for chunk in chunks)
+        rows = min(MAX_BATCH_ROWS, max(1, BATCH_BYTES * group.num_rows // max(1, uncompressed)))
+        summaries = {chunk.column.column.field_id: chunk.summary for chunk in rest if chunk.summary is not None}
+        batches = _row_batches(self._opened_for(rest), place, group, paths, rows)
+        yield from summarized(self._selection.rows(batches, columns, first_row), summaries, bytes_read)
 
     def _statistics(self, group: pq.RowGroupMetaData, path: Path, plan: ChunkPlan | None) -> ChunkStatistics:
         place = self._layout.places.get(".".join(path))
@@ -207,29 +206,15 @@ class _RowGroupReader:
         found = chunk_statistics(group.column(place), plan.chunk, plan.arrow_type)
         return found if self._all_live else found.of_some_rows()
 
-    def _read_rows(
-        self, row_group: _RowGroup, columns: Sequence[FileColumn], as_dictionary: set[Path]
-    ) -> Iterator[Rows]:
-        place, group, at, _ = row_group
-        seen = self._selection.columns_seen(columns)
-        paths = list(dict.fromkeys(".".join(column.names) for column in seen if column.names))
-        chunks = [self._layout.chunk(place, group, leaf) for leaf in self._leaves(paths)]
-        bytes_read = sum(chunk.total_compressed_size for chunk in chunks)
-        uncompressed = sum(chunk.total_uncompressed_size for chunk in chunks)
-        rows = min(MAX_BATCH_ROWS, max(1, BATCH_BYTES * group.num_rows // max(1, uncompressed)))
-        parquet = self._reading_as_dictionary(tuple(sorted(".".join(path) for path in as_dictionary)))
-        for batch in _row_batches(parquet, place, group, paths, rows):
-            yield self._selection.take(batch, columns, at, bytes_read)
-            at += batch.num_rows
-            bytes_read = 0
-
     def _leaves(self, paths: list[str]) -> list[int]:
         """The places of the file's leaf columns at or below these dotted paths."""
         below = tuple(f"{path}." for path in paths)
         return [i for i, path in enumerate(self._layout.leaf_paths) if path in paths or path.startswith(below)]
 
-    def _reading_as_dictionary(self, paths: tuple[str, ...]) -> pq.ParquetFile:
+    def _opened_for(self, chunks: Sequence[PlannedChunk]) -> pq.ParquetFile:
         # Opening a file decides which columns are read as dictionaries; this does not read its footer again.
+        plans = {chunk.column.names: chunk.plan for chunk in chunks if chunk.plan is not None}
+        paths = tuple(sorted(".".join(path) for path, plan in plans.items() if plan.reads_as_dictionary(self._source)))
         if paths not in self._opened:
             self._opened[paths] = _open(self._source, self._layout.footer, paths)
         return self._opened[paths]

@@ -9,15 +9,18 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from puffin.files.file_columns import FileColumn
 from puffin.files.parquet import chunk_runs, page_batches, parquet_file
 from puffin.files.parquet.chunk_plan import ChunkPlanner
 from puffin.files.parquet.chunk_runs import PlannedChunk, runs
+from puffin.tables.base import Column
 from puffin.values.chunk_summary import ChunkSummary
 from puffin.values.column_chunk import ChunkStatistics
 from tests.page_counts import page_counts, written
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
+COLUMN = FileColumn(Column(1, "c", "string", (1,), (None,)), ("c",), None)
 FIELDS = [(1, "n", "long"), (2, "s", "string"), (3, "d", "decimal(12, 2)"), (4, "x", "double"), (5, "b", "boolean")]
 
 
@@ -94,7 +97,7 @@ def planned(file, sizes, of_footer):
     planner = ChunkPlanner(parquet.metadata, parquet.schema_arrow)
     plan = planner.plan(0, [("c",)], all_live=True, each_row=True)[("c",)]
     for place, (_, footer) in enumerate(zip(sizes, of_footer, strict=True)):
-        yield PlannedChunk(place, 10, plan, ChunkSummary("string", footer))
+        yield PlannedChunk(COLUMN, place, 10, plan, ChunkSummary("string", footer))
 
 
 def test_run_ends_where_bytes_or_what_the_footer_tells_do(monkeypatch):
