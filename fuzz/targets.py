@@ -80,7 +80,7 @@ from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.private_state import manifest as private_state
 from puffin.tables.document import partition_specs
 from puffin.tables.expression import predicates
-from puffin.tables.scan_task import AVRO, DATA
+from puffin.tables.scan_task import AVRO, DATA, ContentFile
 from puffin.values.column_summary import ColumnSummary
 
 Read: TypeAlias = Callable[[bytes], None]
@@ -409,7 +409,16 @@ def avro_data_file(data: bytes) -> None:
 
 def _avro_rows(data: bytes, count: int) -> list[str]:
     """The batches in a form in which NaN equals itself."""
-    with open_data_file(_WHERE, AVRO, DATA, count, lambda _: HeldFiles({_WHERE: data})) as file:
+    stored = ContentFile(
+        content=DATA,
+        file_path=_WHERE,
+        file_format=AVRO,
+        spec_id=0,
+        partition={},
+        record_count=count,
+        file_size_in_bytes=len(data),
+    )
+    with open_data_file(stored, lambda _: HeldFiles({_WHERE: data})) as file:
         batches = list(file.batches(_leaves(file.schema)))
     for batch in batches:
         batch.validate()  # and no more: a string need not be UTF-8

@@ -66,6 +66,7 @@ def read_batch(batch: ScanBatch, kinds: Sequence[Kinds], files: DataFiles, remov
 
 def _read_batch(batch: ScanBatch, kinds: Sequence[Kinds], files: DataFiles, removed: bool) -> Partial:
     # The readers of all formats. A run that reads nothing does without.
+    from puffin.files.rows import Wants
     from puffin.files.task_reader import TaskReader
 
     room = WaitingRoom()
@@ -73,14 +74,12 @@ def _read_batch(batch: ScanBatch, kinds: Sequence[Kinds], files: DataFiles, remo
     rows = bytes_read = 0
     needs = frozenset[Need]().union(*map(_needs, kinds))
     lifting = _Lifting(columns)
-    reader = TaskReader(
-        batch,
-        files,
+    wants = Wants(
         each_row=not needs.isdisjoint(EVERY_ROW),
         summaries=Need.SUMMARIES in needs,
-        lift=lifting.take if Need.BLOOM_FILTERS in needs else None,
         side_by_side=frozenset[int]().union(*(kind.side_by_side for of in kinds for kind in of)),
     )
+    reader = TaskReader(batch, files, wants, lifting.take if Need.BLOOM_FILTERS in needs else None)
     try:
         for task in batch.tasks:
             before = rows

@@ -19,6 +19,7 @@ import pytest
 from pyarrow import orc
 
 from puffin.files.formats import DataFiles
+from puffin.files.rows import Wants
 from puffin.files.task_reader import TaskReader
 from puffin.format import DELETION_VECTOR_V1, Blob, PuffinWriter
 from puffin.format.deletion_vector import DeletionVector
@@ -327,7 +328,7 @@ def sketches_of(batch: ScanBatch, is_sound: bool = True) -> Answer:
     rows = {False: 0, True: 0}
     bytes_read = 0
     for each_row in (False, True):
-        reader = TaskReader(batch, DataFiles(store_for), each_row=each_row)
+        reader = TaskReader(batch, DataFiles(store_for), Wants(each_row=each_row, summaries=True))
         for live in (live for task in batch.tasks for live in reader.read(task)):
             rows[each_row] += live.count
             bytes_read += 0 if each_row else live.bytes_read

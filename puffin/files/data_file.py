@@ -64,7 +64,7 @@ class RowFile(DataFile):
         """As `DataFile.rows`; the file is one row group at offset 0, with a value for each row."""
         if reading.start > 0:
             return
-        columns = [each.column for each in reading.columns] if reading.summaries else []
+        columns = [each.column for each in reading.columns] if reading.wants.summaries else []
         summaries = {column.field_id: ChunkSummary(column.type, ChunkStatistics()) for column in columns}
         batches = self.batches([column.names for column in reading.selection.columns_seen(reading.columns)])
         yield from summarized(reading.selection.rows(batches, reading.columns), summaries, self._size)

@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -18,24 +19,31 @@ from puffin.tables.scan_task import AVRO, DATA, ORC, PARQUET, ContentFile, ScanC
 _NAMES = {PARQUET: "Parquet", AVRO: "Avro", ORC: "ORC"}
 
 
+class StoredFile(Protocol):
+    """A data file or delete file, as `ContentFile` and the manifests tell of it."""
+
+    @property
+    def content(self) -> str: ...
+    @property
+    def file_path(self) -> str: ...
+    @property
+    def file_format(self) -> str: ...
+    @property
+    def record_count(self) -> int: ...
+
+
 @contextlib.contextmanager
 def open_data_file(
-    path: str,
-    file_format: str,
-    content: str,
-    record_count: int,
-    store_for: Callable[[str], Store],
-    known: DataFile | None = None,
+    file: StoredFile, store_for: Callable[[str], Store], known: DataFile | None = None
 ) -> Iterator[DataFile]:
     """
     Open a data file or delete file; errors in the block become errors about the file (`errors_about`).
 
-    FileNotFound if the file does not exist. ``content`` is the kind of file, for errors; ``known`` is the file as
-    another thread has opened it.
+    FileNotFound if the file does not exist. ``known`` is the file as another thread has opened it.
     """
-    with _errors_in(path, file_format, content), store_for(path).open_input(path) as source:
+    with _errors_in(file), store_for(file.file_path).open_input(file.file_path) as source:
         again = None if known is None else known.again(source)
-        yield _read(source, file_format, record_count) if again is None else again
+        yield _read(source, file) if again is None else again
 
 
 class DataFiles:
@@ -46,15 +54,11 @@ class DataFiles:
 
     def open(self, file: ContentFile) -> AbstractContextManager[DataFile]:
         """As `open_data_file`."""
-        return self._open(file)
+        return open_data_file(file, self.store_for)
 
     def columns(self, file: DataFile, context: ScanContext) -> FileColumns:
         """The columns of an open file by their field ids."""
         return FileColumns(file.schema, context.name_mapping, by_name=context.by_name)
-
-    def _open(self, file: ContentFile, known: DataFile | None = None) -> AbstractContextManager[DataFile]:
-        of_file = file.file_path, file.file_format, file.content, file.record_count
-        return open_data_file(*of_file, self.store_for, known)
 
 
 class FirstOpened:
@@ -105,29 +109,29 @@ class KeptFiles(DataFiles):
     @contextlib.contextmanager
     def _opened(self, file: ContentFile) -> Iterator[DataFile]:
         path = file.file_path
-        with _errors_in(path, file.file_format, file.content):
+        with _errors_in(file):
             if path not in self._kept:
                 with self._first.known(path) as known:
-                    self._kept[path] = self._cleanup.enter_context(self._open(file, known))
+                    self._kept[path] = self._cleanup.enter_context(open_data_file(file, self.store_for, known))
                     if known is None:
                         self._first.add(path, self._kept[path])
             yield self._kept[path]
 
 
-def _errors_in(path: str, file_format: str, content: str) -> AbstractContextManager[None]:
-    return errors_about(path, f"{_NAMES[file_format]} file" if content == DATA else "delete file")
+def _errors_in(file: StoredFile) -> AbstractContextManager[None]:
+    return errors_about(file.file_path, f"{_NAMES[file.file_format]} file" if file.content == DATA else "delete file")
 
 
-def _read(source: pa.NativeFile, file_format: str, record_count: int) -> DataFile:
+def _read(source: pa.NativeFile, file: StoredFile) -> DataFile:
     """The reader of a format, which is imported when its first file is opened: a process seldom needs more than one."""
-    if file_format == AVRO:
+    if file.file_format == AVRO:
         from puffin.files.avro.avro_file import AvroDataFile
 
-        return AvroDataFile(source, record_count)
-    if file_format == ORC:
+        return AvroDataFile(source, file.record_count)
+    if file.file_format == ORC:
         from puffin.files.orc.orc_file import OrcDataFile
 
-        return OrcDataFile(source, record_count)
+        return OrcDataFile(source, file.record_count)
     from puffin.files.parquet.parquet_file import ParquetDataFile
 
     return ParquetDataFile(source)

@@ -120,21 +120,32 @@ class Selection:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Wants:
+    """
+    What is wanted of columns.
+
+    Attributes:
+        each_row: Whether the number of rows of a value matters, not only whether a row has it.
+        summaries: Whether to summarize the columns too.
+        side_by_side: Field ids of columns that come with a value or null for each row, all in the same batches.
+    """
+
+    each_row: bool = False
+    summaries: bool = False
+    side_by_side: frozenset[int] = frozenset()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Reading:
     """
     What to read of a data file.
 
     Attributes:
         start: In bytes; only row groups that begin from here to before ``stop`` are read.
-        each_row: Whether the number of rows of a value matters, not only whether a row has it.
-        summaries: Whether to summarize the columns too.
-        side_by_side: Field ids of columns that come with a value or null for each row, all in the same batches.
     """
 
     columns: Sequence[FileColumn]
     selection: Selection
     start: int
     stop: float
-    each_row: bool
-    summaries: bool
-    side_by_side: frozenset[int] = frozenset()
+    wants: Wants

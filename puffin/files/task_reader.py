@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from puffin.files.data_file import DataFile
 from puffin.files.data_file_errors import errors_about
@@ -19,7 +20,7 @@ from puffin.files.deletes.position_deletes import read_positions
 from puffin.files.file_columns import FileColumn, FileColumns, partition_constants
 from puffin.files.formats import DataFiles
 from puffin.files.julian import may_be_julian, refuse_julian
-from puffin.files.rows import Reading, Rows, Selection
+from puffin.files.rows import Reading, Rows, Selection, Wants
 from puffin.format.deletion_vector import DeletionVector
 from puffin.storage.data_uri import content_of
 from puffin.tables.base import Column
@@ -34,33 +35,21 @@ Lift: TypeAlias = Callable[[FileScanTask, Column, Sequence[bytes]], bool]
 
 class TaskReader:
     """
-    Reads the tasks of one batch; opens shared delete files once; ``each_row``, ``summaries`` and ``side_by_side`` are
-    as in `Reading`.
+    Reads the tasks of one batch; opens shared delete files once.
 
-    If ``lift`` is given, it is offered the Bloom filters of each column first that is not read side by side; they are
-    those of the whole file, even if the task is a piece of it, and of deleted rows too.
+    Before columns are read, ``lift`` may take a file's Bloom filters instead. They cover the whole file, with deleted
+    rows.
 
     Attributes:
         has_used_mapping: Whether a file had no field ids, so that the table's name mapping applied.
     """
 
-    def __init__(
-        self,
-        batch: ScanBatch,
-        files: DataFiles,
-        *,
-        each_row: bool,
-        summaries: bool = True,
-        lift: Lift | None = None,
-        side_by_side: frozenset[int] = frozenset(),
-    ) -> None:
+    def __init__(self, batch: ScanBatch, files: DataFiles, wants: Wants, lift: Lift | None = None) -> None:
         self.has_used_mapping = False
         self._batch = batch
-        self._each_row = each_row
-        self._summaries = summaries
-        self._lift = lift
-        self._side_by_side = side_by_side
         self._files = files
+        self._wants = wants
+        self._lift = lift
         self._positions: dict[str, dict[str, DeletionVector]] = {}
         self._deleted_keys: dict[tuple[int, ...], DeletedKeys] = {}
 
@@ -85,8 +74,9 @@ class TaskReader:
             of_file = self._files.columns(file, context)
             self.has_used_mapping |= not context.by_name and of_file.lacks_ids
             columns = self._locate(of_file, self._batch.columns, task.data_file)
-            if self._lift is not None:
-                columns, bytes_lifted = self._lifted(task, file, columns, self._lift)
+            footer = file.footer if context.rebases_dates else None
+            columns, bytes_lifted = self._lifted(task, file, columns, footer)
+            if bytes_lifted:
                 yield Rows(0, {}, bytes_read=bytes_lifted)
                 if not columns:
                     return
@@ -95,26 +85,23 @@ class TaskReader:
                 selection=Selection(deleted, list(self._equality_filters(task, of_file)), chosen),
                 start=task.start,
                 stop=_stop(task),
-                each_row=self._each_row,
-                summaries=self._summaries,
-                side_by_side=self._side_by_side,
+                wants=self._wants,
             )
             rows = file.rows(reading)
-            if context.rebases_dates and file.footer is not None:
-                rows = refuse_julian(rows, reading.columns, file.footer, path)
-            yield from rows
+            yield from rows if footer is None else refuse_julian(rows, columns, footer, path)
 
     def _lifted(
-        self, task: FileScanTask, file: DataFile, columns: Sequence[FileColumn], lift: Lift
+        self, task: FileScanTask, file: DataFile, columns: Sequence[FileColumn], footer: pq.FileMetaData | None
     ) -> tuple[tuple[FileColumn, ...], int]:
         """The columns that have to be read, and the bytes of the filters of the others."""
+        if self._lift is None:
+            return tuple(columns), 0
         unread, size = [], 0
         for column in columns:
-            is_rebased = self._batch.context.rebases_dates and file.footer is not None
-            is_julian = is_rebased and may_be_julian(file.footer, column)
-            is_needed = column.column.field_id in self._side_by_side
+            is_julian = footer is not None and may_be_julian(footer, column)
+            is_needed = column.column.field_id in self._wants.side_by_side
             bitsets = () if is_julian or is_needed else file.bloom_filters(column)
-            if bitsets and lift(task, column.column, bitsets):
+            if bitsets and self._lift(task, column.column, bitsets):
                 size += sum(map(len, bitsets))
             else:
                 unread.append(column)

@@ -13,6 +13,7 @@ import pytest
 from puffin.errors import CorruptDataFileError, CorruptError, FileNotFound
 from puffin.files.formats import DataFiles
 from puffin.files.parquet import parquet_file
+from puffin.files.rows import Wants
 from puffin.files.task_reader import TaskReader
 from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.storage import store_for
@@ -170,7 +171,7 @@ def test_snapshot_without_files_has_empty_sketches(make_table):
 def largest_batch(table):
     state = table.state()
     batch = ScanBatch(columns=state.columns, tasks=table.plan(), context=ScanContext({}, None, {}))
-    reader = TaskReader(batch, DataFiles(store_for), each_row=False)
+    reader = TaskReader(batch, DataFiles(store_for), Wants())
     return max(live.columns[1].array.nbytes for task in batch.tasks for live in reader.read(task) if live.columns)
 
 

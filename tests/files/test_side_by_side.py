@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from puffin.files.formats import DataFiles
+from puffin.files.rows import Wants
 from puffin.files.task_reader import TaskReader
 from puffin.kernels import load_kernels
 from puffin.storage import store_for
@@ -36,7 +37,7 @@ def tuples_read(table, field_ids, each_row):
     """Count the tuples of columns that are read side by side, and the rows."""
     state = table.state()
     batch = ScanBatch(columns=state.columns, tasks=table.plan(), context=ScanContext({}, None, {}))
-    reader = TaskReader(batch, DataFiles(store_for), each_row=each_row, side_by_side=frozenset(field_ids))
+    reader = TaskReader(batch, DataFiles(store_for), Wants(each_row=each_row, side_by_side=frozenset(field_ids)))
     found, rows = Counter(), 0
     for task in batch.tasks:
         for live in reader.read(task):

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from puffin.files.formats import DataFiles
+from puffin.files.rows import Wants
 from puffin.files.task_reader import TaskReader
 from puffin.iceberg.catalogs.directory import IcebergDirectory
 from puffin.iceberg.scan.plan import plan_snapshot
@@ -59,7 +60,7 @@ class SparkTable:
         )
         builders, rows = {column.name: ThetaSketchBuilder() for column in columns}, 0
         batch = sent(batch)
-        reader = TaskReader(batch, DataFiles(store_for), each_row=False)
+        reader = TaskReader(batch, DataFiles(store_for), Wants())
         for task in batch.tasks:
             for live in reader.read(task):
                 rows += live.count

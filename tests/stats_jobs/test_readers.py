@@ -54,9 +54,9 @@ def opens(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     paths: Counter[str] = Counter()
     original = formats.open_data_file
 
-    def noted(path: str, *others: Any) -> Any:
-        paths[path] += 1
-        return original(path, *others)
+    def noted(file: Any, *others: Any) -> Any:
+        paths[file.file_path] += 1
+        return original(file, *others)
 
     monkeypatch.setattr(formats, "open_data_file", noted)
     return paths

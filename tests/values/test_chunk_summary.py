@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from puffin import kernels
 from puffin.files.formats import DataFiles
+from puffin.files.rows import Wants
 from puffin.files.task_reader import TaskReader
 from puffin.storage import store_for
 from puffin.tables.base import Column
@@ -170,7 +171,7 @@ def task_of(path):
 def summary_of_files(type_, *paths, each_row):
     column = Column(1, "c", type_, (1,), (None,))
     batch = ScanBatch((column,), tuple(map(task_of, paths)), ScanContext({}, None, {}))
-    reader = TaskReader(batch, DataFiles(store_for), each_row=each_row)
+    reader = TaskReader(batch, DataFiles(store_for), Wants(each_row=each_row, summaries=True))
     total = RowSummary()
     for rows in (rows for task in batch.tasks for rows in reader.read(task)):
         total = total.plus(rows.summaries.get(1, RowSummary()))
@@ -305,7 +306,7 @@ def test_name_with_a_dot_is_not_a_field_of_a_struct(make_table):
     state = table.state()
     column = next(c for c in state.columns if c.field_id == 3)
     batch = ScanBatch((column,), table.plan(), ScanContext({}, None, {}))
-    reader = TaskReader(batch, DataFiles(store_for), each_row=True)
+    reader = TaskReader(batch, DataFiles(store_for), Wants(each_row=True, summaries=True))
     (found,) = [rows.summaries[3] for task in batch.tasks
                 for rows in reader.read(task) if rows.summaries]  # fmt: skip
     assert found.to_column("long") == ColumnSummary(2, 0, None, 10, 20, 16)

@@ -142,7 +142,7 @@ class ChunkPlanner:
         """
         Plan leaves of a row group; a path to no leaf, or to two, is read row by row.
 
-        ``all_live`` says that no row of the group is deleted or filtered out; ``each_row`` is as in `Reading`.
+        ``all_live`` says that no row of the group is deleted or filtered out; ``each_row`` is as in `Wants`.
         """
         plans = {}
         for path in paths:

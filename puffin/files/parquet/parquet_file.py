@@ -128,7 +128,7 @@ class _RowGroupReader:
     def __init__(self, source: pa.NativeFile, parquet: pq.ParquetFile, layout: _Layout, reading: Reading) -> None:
         self._source = source
         self._layout = layout
-        self._reading = reading
+        self._wants = reading.wants
         self._columns = reading.columns
         self._selection = reading.selection
         self._all_live = reading.selection.is_all
@@ -138,7 +138,7 @@ class _RowGroupReader:
         """The rows to read of row groups, several only if all rows are live; errors are pyarrow's."""
         paths = [column.names for column in self._columns if column.names and column.constant is None]
         plans = [
-            self._layout.planner.plan(group.place, paths, all_live=self._all_live, each_row=self._reading.each_row)
+            self._layout.planner.plan(group.place, paths, all_live=self._all_live, each_row=self._wants.each_row)
             for group in window
         ]
         unread: list[list[PlannedChunk]] = [[] for _ in window]
@@ -158,14 +158,14 @@ class _RowGroupReader:
     ) -> PlannedChunk:
         plan = plans.get(column.names) if column.constant is None else None
         summary = None
-        if self._reading.summaries:
+        if self._wants.summaries:
             summary = ChunkSummary(column.column.type, self._statistics(group.metadata, column.names, plan))
         return PlannedChunk(column, place, group.metadata.num_rows, plan, summary)
 
     def _read_run(self, run: ChunkRun) -> Generator[Rows, None, Sequence[PlannedChunk]]:
         """Values that come without their rows; returns the chunks that have to be read row by row."""
         field_id = run.chunks[0].column.column.field_id
-        found = None if field_id in self._reading.side_by_side else run.read(self._source)
+        found = None if field_id in self._wants.side_by_side else run.read(self._source)
         if found is None and len(run.chunks) > 1:
             unread: list[PlannedChunk] = []
             for each in run.one_by_one():

@@ -99,7 +99,7 @@ def _data_files_of(delete: LiveFile, store_for: Callable[[str], Store]) -> Itera
     if delete.referenced_data_file is not None:
         return (delete.referenced_data_file,)
     # It applies to every older file of its partition, but has positions in few of them.
-    with open_data_file(delete.file_path, delete.file_format, delete.content, delete.record_count, store_for) as file:
+    with open_data_file(delete, store_for) as file:
         return read_data_files(file)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from puffin.files import formats
 from puffin.files.formats import DataFiles
+from puffin.files.rows import Wants
 from puffin.files.task_reader import TaskReader
 from puffin.storage import store_for
 from puffin.tables.changes import Changes
@@ -43,7 +44,7 @@ def read(table, tasks):
     assert batch.tasks == tasks
     files = DataFiles(store_for)
     found = [live for each_row in (True, False) for task in batch.tasks
-             for live in TaskReader(batch, files, each_row=each_row).read(task) if live.columns]  # fmt: skip
+             for live in TaskReader(batch, files, Wants(each_row=each_row)).read(task) if live.columns]  # fmt: skip
     values = [value for live in found for value in live.columns[1].array.to_pylist()]
     assert sum(live.count for live in found) == len(values)
     assert values[: len(values) // 2] == values[len(values) // 2 :]
@@ -63,7 +64,7 @@ def test_file_is_not_opened_for_the_side_without_new_rows(deleted_from, monkeypa
     open_data_file = formats.open_data_file
     monkeypatch.setattr(formats, "open_data_file", lambda *file: opened.append(file) or open_data_file(*file))
     assert read(table, changes.narrowed.added) == ([], 0)
-    assert {content for _, _, content, *_ in opened} == {"POSITION_DELETES"}
+    assert {file.content for file, _ in opened} == {"POSITION_DELETES"}
 
 
 def test_restored_rows_are_read_on_the_other_side(deleted_from):
