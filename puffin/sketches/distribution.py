@@ -26,7 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from puffin.sketches.distribution_image import BUCKETS, FEWER_BUCKETS, parse_image, write_image
-from puffin.sketches.parcel import pack, unpack
+from puffin.sketches.parcel import ByImage
 from puffin.sketches.row_counts import RowCounts
 from puffin.sketches.row_tally import Hashes
 from puffin.sketches.smallest import is_first_of_run, order_of
@@ -52,7 +52,7 @@ Flags: TypeAlias = "npt.NDArray[np.bool_]"
 
 
 @dataclass(frozen=True, eq=False)
-class Distribution:
+class Distribution(ByImage):
     """
     The values of some rows. Immutable; equal distributions have equal bytes.
 
@@ -287,16 +287,6 @@ class Distribution:
         is_cut = self.is_cut | (lengths > most)
         return self if not (lengths > most).any() else replace(self, values=cut_to(self.values, most), is_cut=is_cut)
 
-    def __eq__(self, other: object) -> bool:
-        return self.to_bytes() == other.to_bytes() if isinstance(other, Distribution) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self.to_bytes())
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Pickle as the image."""
-        return _unpickled, pack(self.to_bytes())
-
 
 def bucket_of(hashes: Hashes, count: int) -> npt.NDArray[np.intp]:
     """The bucket of each hash."""
@@ -321,10 +311,6 @@ def folded(buckets: Counts, count: int) -> Counts:
     """The rows of fewer buckets, which fewer bits choose."""
     found: Counts = buckets.reshape(-1, count).sum(axis=0)
     return found
-
-
-def _unpickled(packed: bytes, size: int) -> Distribution:
-    return Distribution.from_bytes(unpack(packed, size))
 
 
 def first_of_each(hashes: Hashes) -> tuple[Hashes, npt.NDArray[np.int64]]:

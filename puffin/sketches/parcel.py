@@ -1,18 +1,38 @@
-"""Images as they travel between the processes of a job: compressed, since each task sends one for each column."""
+"""Values that travel between processes as their images: packed, since each task sends one for each column."""
 
 from __future__ import annotations
+
+from abc import ABC, abstractmethod
 
 import pyarrow as pa
 
 _CODEC = "zstd"
 
 
-def pack(image: bytes) -> tuple[bytes, int]:
-    """The compressed image, and its size."""
-    return pa.compress(image, _CODEC, asbytes=True), len(image)
+class ByImage(ABC):
+    """Is its image: equal values have equal bytes. Pickled as the image, it is checked on arrival and small."""
+
+    __slots__ = ()
+
+    @classmethod
+    @abstractmethod
+    def from_bytes(cls, image: bytes | bytearray | memoryview) -> ByImage:
+        """Read an image; raise CorruptSketchError if it is invalid."""
+
+    @abstractmethod
+    def to_bytes(self) -> bytes:
+        """The image."""
+
+    def __eq__(self, other: object) -> bool:
+        return self.to_bytes() == other.to_bytes() if isinstance(other, type(self)) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.to_bytes())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        image = self.to_bytes()
+        return _unpacked, (type(self), pa.compress(image, _CODEC, asbytes=True), len(image))
 
 
-def unpack(packed: bytes, size: int) -> bytes:
-    """The image again."""
-    image: bytes = pa.decompress(packed, size, _CODEC, asbytes=True)
-    return image
+def _unpacked(type_: type[ByImage], packed: bytes, size: int) -> ByImage:
+    return type_.from_bytes(pa.decompress(packed, size, _CODEC, asbytes=True))

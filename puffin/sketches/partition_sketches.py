@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from puffin.errors import UsageError
+from puffin.sketches.parcel import ByImage
 from puffin.sketches.partition_sketches_image import (
     MAX_KEY_BYTES,
     MAX_LG_K,
@@ -27,8 +28,9 @@ from puffin.sketches.partition_sketches_image import (
     MIN_LG_K,
     PartitionSketchesImage,
 )
-from puffin.sketches.set_operations import union_of_partitions
+from puffin.sketches.set_operations import below
 from puffin.sketches.smallest import is_first_of_run
+from puffin.sketches.theta_image import MAX_THETA
 from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.values.partition_tuples import PartitionKey
 
@@ -56,7 +58,7 @@ def lg_k_for(keys: Collection[PartitionKey]) -> int:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PartitionSketches:
+class PartitionSketches(ByImage):
     """The sketches of one column's partitions. Immutable; equal partition sketches have equal bytes."""
 
     image: PartitionSketchesImage
@@ -88,17 +90,10 @@ class PartitionSketches:
         """
         image = self.image
         is_chosen = np.array([of is None or of(key) for key in image.keys], bool)
-        return ThetaSketch(*union_of_partitions(image, is_chosen), True)
-
-    def __eq__(self, other: object) -> bool:
-        return self.to_bytes() == other.to_bytes() if isinstance(other, PartitionSketches) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self.to_bytes())
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Pickle as the image: smaller, checked on arrival, and the arrays stay read-only."""
-        return PartitionSketches.from_bytes, (self.to_bytes(),)
+        theta = int(image.thetas[is_chosen].min(initial=np.uint64(MAX_THETA)))
+        is_retained = np.zeros(len(image.hashes), bool)
+        is_retained[image.places[np.repeat(is_chosen, image.counts)]] = True
+        return ThetaSketch(*below(theta, image.hashes[is_retained]), True)
 
 
 class PartitionSketchesBuilder:

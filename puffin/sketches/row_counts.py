@@ -20,7 +20,7 @@ import numpy as np
 
 from puffin.errors import CorruptSketchError, UsageError
 from puffin.kernels import kernels_ready
-from puffin.sketches.parcel import pack, unpack
+from puffin.sketches.parcel import ByImage
 from puffin.sketches.row_counts_image import MAX_COUNT, parse_image, write_image
 from puffin.sketches.row_tally import Hashes, Rows, RowTally, SortedTally, TableTally, cut, sum_rows
 from puffin.sketches.sizes import check_lg_k
@@ -38,7 +38,7 @@ def row_counts_limit(lg_k: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RowCounts:
+class RowCounts(ByImage):
     """
     How many rows of a column have each of its smallest hashes. Immutable; equal row counts have equal bytes.
 
@@ -105,16 +105,6 @@ class RowCounts:
             return ThetaSketch(int(self.hashes[k]), self.hashes[:k], True)
         return ThetaSketch(MAX_THETA, self.hashes, True) if self.theta == MAX_THETA else None
 
-    def __eq__(self, other: object) -> bool:
-        return self.to_bytes() == other.to_bytes() if isinstance(other, RowCounts) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self.to_bytes())
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Pickle as the image: checked on arrival, and the arrays stay read-only."""
-        return _unpickled, pack(self.to_bytes())
-
 
 class RowCountsBuilder:
     """Counts the rows of a column, hash by hash, in memory proportional to its limit."""
@@ -131,10 +121,6 @@ class RowCountsBuilder:
     def compact(self) -> RowCounts:
         """The row counts so far; the builder stays usable."""
         return _frozen(*self._tally.state())
-
-
-def _unpickled(packed: bytes, size: int) -> RowCounts:
-    return RowCounts.from_bytes(unpack(packed, size))
 
 
 def _frozen(theta: int, hashes: Hashes, rows: Rows) -> RowCounts:
