@@ -8,7 +8,7 @@ from typing import Any
 from puffin.errors import UsageError
 from puffin.format import LZ4, ZSTD
 from puffin.index.sizes import check_fpp
-from puffin.sketches.joint_sketches import LEAST_COLUMNS, MOST_COLUMNS
+from puffin.sketches.joint_image import LEAST_COLUMNS, MOST_COLUMNS
 from puffin.sketches.sizes import DEFAULT_LG_K, check_lg_k
 from puffin.statistics.kinds import DISTRIBUTION, ROW_COUNTS, sized_kinds
 from puffin.statistics.kinds.kind import Kind

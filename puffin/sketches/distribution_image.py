@@ -35,8 +35,8 @@ import numpy as np
 import numpy.typing as npt
 
 from puffin.sketches.image_arrays import from_planes, to_planes
-from puffin.sketches.image_rules import ImageRules
-from puffin.sketches.theta_image import MAX_THETA, SEED_HASH
+from puffin.sketches.image_rules import SEED_HASH, ImageRules
+from puffin.sketches.theta_image import MAX_THETA
 from puffin.values.value_bytes import MOST_BYTES, binary_array, contents
 
 if TYPE_CHECKING:
@@ -46,13 +46,15 @@ MAX_COUNT = 1 << 20
 """The most values to read."""
 FEWER_BUCKETS, BUCKETS = 1 << 15, 1 << 16
 """How many buckets count the rows of all values."""
+FLAGS_OFFSET, HAS_VALUES = 1, 1
+"""The byte of an image, and its bit, that say whether there are values."""
 
 _RULES = ImageRules("distribution")
 _expect = _RULES.expect
-_VERSION, _HAS_VALUES, _HAS_BUCKETS, _IS_CUT = 1, 1, 2, 128
+_VERSION, _HAS_BUCKETS, _IS_CUT = 1, 2, 128
 _WIDTHS = 1, 2, 4, 8
 _PREAMBLE = struct.Struct("<BBHIQQQ")
-_VERSION_OFFSET, _FLAGS_OFFSET, _SEED_HASH_OFFSET = 0, 1, 2
+_VERSION_OFFSET, _SEED_HASH_OFFSET = 0, 2
 _COUNT_OFFSET, _THETA_OFFSET, _ROWS_OFFSET, _MISSED_OFFSET = 4, 8, 16, 24
 _MAX_ROWS = (1 << 63) - 1
 _WORD = 8
@@ -61,7 +63,7 @@ _HALF = 32  # bits
 
 def write_image(found: Distribution) -> bytes:
     count, values = len(found.hashes), found.values
-    flags = (0 if values is None else _HAS_VALUES) | (0 if found.buckets is None else _HAS_BUCKETS)
+    flags = (0 if values is None else HAS_VALUES) | (0 if found.buckets is None else _HAS_BUCKETS)
     head = _PREAMBLE.pack(_VERSION, flags, SEED_HASH, count, found.theta, found.rows, found.missed)
     numbers = (found.hashes, found.low, found.high - found.low)
     planes = [to_planes(each.astype("<u8", copy=False)) for each in numbers]
@@ -81,15 +83,15 @@ def parse_image(image: bytes | bytearray | memoryview) -> tuple[Any, ...]:
     _RULES.expect_at_least(view, _PREAMBLE.size)
     version, flags, seed_hash, count, theta, rows, missed = _PREAMBLE.unpack_from(view)
     _expect(version == _VERSION, _VERSION_OFFSET, "version", _VERSION, version)
-    _expect(flags & ~(_HAS_VALUES | _HAS_BUCKETS) == 0, _FLAGS_OFFSET, "flags", "0 to 3", flags)
-    _expect(seed_hash == SEED_HASH, _SEED_HASH_OFFSET, "seed hash", f"{SEED_HASH:#06x}", f"{seed_hash:#06x}")
+    _expect(flags & ~(HAS_VALUES | _HAS_BUCKETS) == 0, FLAGS_OFFSET, "flags", "0 to 3", flags)
+    _RULES.expect_seed_hash(seed_hash, _SEED_HASH_OFFSET)
     _RULES.expect_at_most(count, MAX_COUNT, _COUNT_OFFSET, "count")
     _expect(1 <= theta <= MAX_THETA, _THETA_OFFSET, "theta", f"1 to {MAX_THETA}", theta)
     _RULES.expect_at_most(rows, _MAX_ROWS, _ROWS_OFFSET, "rows")
     _RULES.expect_at_most(missed, rows, _MISSED_OFFSET, "missed")
     at = [_PREAMBLE.size + i * count * _WORD for i in range(4)]
     heavy_at, lengths_at = at[3], at[3] + count
-    size = lengths_at + (count if flags & _HAS_VALUES else 0)
+    size = lengths_at + (count if flags & HAS_VALUES else 0)
     _RULES.expect_at_least(view, size)
     hashes, low, slack = (from_planes(view[start : start + count * _WORD], _WORD).astype(np.uint64) for start in at[:3])
     is_above = np.ones(count, np.bool_)
@@ -103,7 +105,7 @@ def parse_image(image: bytes | bytearray | memoryview) -> tuple[Any, ...]:
     is_heavy = heavy.astype(np.bool_)
     _RULES.expect_each(hashes, is_heavy | (hashes < theta), (at[0], 1), "hash", f"below theta {theta}")
     values, is_cut = None, np.zeros(count, np.bool_)
-    if flags & _HAS_VALUES:
+    if flags & HAS_VALUES:
         lengths = np.frombuffer(view[lengths_at:size], np.uint8).astype(np.int64)
         is_cut = lengths >= _IS_CUT
         lengths = lengths % _IS_CUT

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+SEED_HASH = 0x93CC  # of the update seed 9001
+
 
 @dataclass(frozen=True, slots=True)
 class ImageRules:
@@ -35,6 +37,9 @@ class ImageRules:
 
     def expect_at_most(self, found: int, limit: int, offset: int, field: str) -> None:
         self.expect(found <= limit, offset, field, f"at most {limit}", found)
+
+    def expect_seed_hash(self, found: int, offset: int) -> None:
+        self.expect(found == SEED_HASH, offset, "seed hash", f"{SEED_HASH:#06x}", f"{found:#06x}")
 
     def expect_each(
         self,

@@ -24,16 +24,18 @@ import struct
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from puffin.sketches.distribution_image import FLAGS_OFFSET, HAS_VALUES
 from puffin.sketches.image_rules import ImageRules
 
 ColumnImage: TypeAlias = tuple[int, str, str | None]
 SetImage: TypeAlias = tuple[Sequence[ColumnImage], bytes, bytes]
 
+LEAST_COLUMNS, MOST_COLUMNS = 2, 4
+
 _RULES = ImageRules("joint sketches")
-_VERSION, _FEWEST, _MOST = 1, 2, 4
+_VERSION = 1
 _PREAMBLE = struct.Struct("<BBH")
 _BYTE, _FIELD_ID, _SIZE = struct.Struct("<B"), struct.Struct("<i"), struct.Struct("<I")
-_DISTRIBUTION_FLAGS, _HAS_VALUES = 1, 1  # the byte of a distribution, and its bit, that say whether it has values
 
 
 def write_image(sets: Sequence[SetImage]) -> bytes:
@@ -66,9 +68,9 @@ def parse_image(image: bytes | bytearray | memoryview) -> list[tuple[list[Column
         _RULES.expect(ids[0] == first, at, "set", f"one that begins with field {first}", ids)
         counts = cursor.bytes(cursor.take(_SIZE)[0])
         distribution = cursor.bytes(cursor.take(_SIZE)[0])
-        flags = distribution[_DISTRIBUTION_FLAGS] if len(distribution) > _DISTRIBUTION_FLAGS else 0
-        at = cursor.offset - len(distribution) + _DISTRIBUTION_FLAGS
-        _RULES.expect(flags & _HAS_VALUES == 0, at, "flags", "no values", flags)
+        flags = distribution[FLAGS_OFFSET] if len(distribution) > FLAGS_OFFSET else 0
+        at = cursor.offset - len(distribution) + FLAGS_OFFSET
+        _RULES.expect(flags & HAS_VALUES == 0, at, "flags", "no values", flags)
         found.append((columns, counts, distribution))
         before = ids
     _RULES.expect_size(cursor.view, cursor.offset)
@@ -78,7 +80,7 @@ def parse_image(image: bytes | bytearray | memoryview) -> list[tuple[list[Column
 def _columns(cursor: _Cursor) -> list[ColumnImage]:
     at = cursor.offset
     (count,) = cursor.take(_BYTE)
-    _RULES.expect(_FEWEST <= count <= _MOST, at, "columns", f"{_FEWEST} to {_MOST}", count)
+    _RULES.expect(LEAST_COLUMNS <= count <= MOST_COLUMNS, at, "columns", f"{LEAST_COLUMNS} to {MOST_COLUMNS}", count)
     columns: list[ColumnImage] = []
     for _ in range(count):
         at = cursor.offset

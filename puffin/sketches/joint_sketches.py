@@ -14,8 +14,6 @@ from puffin.sketches.distribution import Distribution
 from puffin.sketches.joint_image import parse_image, write_image
 from puffin.sketches.row_counts import RowCounts
 
-LEAST_COLUMNS, MOST_COLUMNS = 2, 4
-
 
 @dataclass(frozen=True, slots=True)
 class JointColumn:

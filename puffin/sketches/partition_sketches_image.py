@@ -38,8 +38,8 @@ import numpy.typing as npt
 
 from puffin.errors import CorruptSketchError
 from puffin.sketches.image_arrays import from_planes, to_planes
-from puffin.sketches.image_rules import ImageRules
-from puffin.sketches.theta_image import MAX_THETA, SEED_HASH
+from puffin.sketches.image_rules import SEED_HASH, ImageRules
+from puffin.sketches.theta_image import MAX_THETA
 from puffin.values.partition_tuples import PartitionKey
 
 MIN_LG_K, MAX_LG_K = 4, 9
@@ -110,7 +110,7 @@ class PartitionSketchesImage:
         version, lg_k, seed_hash, partitions, key_bytes, distinct, retained = _PREAMBLE.unpack_from(view)
         _expect(version == _VERSION, _VERSION_OFFSET, "version", _VERSION, version)
         _expect(MIN_LG_K <= lg_k <= MAX_LG_K, _LG_K_OFFSET, "lg k", f"{MIN_LG_K} to {MAX_LG_K}", lg_k)
-        _expect(seed_hash == SEED_HASH, _SEED_HASH_OFFSET, "seed hash", f"{SEED_HASH:#06x}", f"{seed_hash:#06x}")
+        _RULES.expect_seed_hash(seed_hash, _SEED_HASH_OFFSET)
         _RULES.expect_at_most(partitions, MAX_PARTITIONS, _PARTITIONS_OFFSET, "partitions")
         _RULES.expect_at_most(key_bytes, MAX_KEY_BYTES, _KEY_BYTES_OFFSET, "key bytes")
         _RULES.expect_at_most(retained, partitions << lg_k, _RETAINED_OFFSET, "retained")

@@ -23,9 +23,9 @@ import struct
 import numpy as np
 
 from puffin.sketches.image_arrays import from_planes, to_planes
-from puffin.sketches.image_rules import ImageRules
+from puffin.sketches.image_rules import SEED_HASH, ImageRules
 from puffin.sketches.row_tally import Hashes, Rows
-from puffin.sketches.theta_image import MAX_THETA, SEED_HASH
+from puffin.sketches.theta_image import MAX_THETA
 
 MAX_COUNT = 1 << 28
 """The most hashes to read: those of the largest sketch, with their headroom."""
@@ -53,7 +53,7 @@ def parse_image(image: bytes | bytearray | memoryview) -> tuple[int, Hashes, Row
     version, reserved, seed_hash, count, theta = _PREAMBLE.unpack_from(view)
     _expect(version == _VERSION, _VERSION_OFFSET, "version", _VERSION, version)
     _expect(reserved == 0, _RESERVED_OFFSET, "reserved byte", 0, reserved)
-    _expect(seed_hash == SEED_HASH, _SEED_HASH_OFFSET, "seed hash", f"{SEED_HASH:#06x}", f"{seed_hash:#06x}")
+    _RULES.expect_seed_hash(seed_hash, _SEED_HASH_OFFSET)
     _RULES.expect_at_most(count, MAX_COUNT, _COUNT_OFFSET, "count")
     _expect(1 <= theta <= MAX_THETA, _THETA_OFFSET, "theta", f"1 to {MAX_THETA}", theta)
     rows_offset = _HASHES_OFFSET + count * _WORD_SIZE

@@ -36,9 +36,8 @@ from dataclasses import dataclass
 from operator import lt
 
 from puffin.errors import UnsupportedError
-from puffin.sketches.image_rules import ImageRules
+from puffin.sketches.image_rules import SEED_HASH, ImageRules
 
-SEED_HASH = 0x93CC  # of the update seed 9001
 MAX_THETA = (1 << 63) - 1
 
 _RULES = ImageRules("theta sketch")
