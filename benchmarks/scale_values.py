@@ -16,12 +16,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from puffin.kernels import load_kernels
-from puffin.sketches.distribution import HEAVY, PARTS, SAMPLE, Distribution, bucket_of
+from puffin.sketches.distribution import HEAVY, PARTS, SAMPLE, Distribution
 from puffin.sketches.distribution_image import BUCKETS
+from puffin.sketches.hash_arrays import bucket_of, order_of
 from puffin.sketches.hashing import hash_array
 from puffin.sketches.row_counts import RowCounts, row_counts_limit
 from puffin.sketches.sizes import DEFAULT_LG_K
-from puffin.sketches.smallest import order_of
 from puffin.sketches.tally_state import many_of
 from puffin.statistics.kinds import DISTRIBUTION, ROW_COUNTS, SUMMARY
 from puffin.statistics.kinds.kind import Values

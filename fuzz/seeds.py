@@ -28,10 +28,10 @@ from puffin.files.parquet.parquet_footer import read_footer
 from puffin.format import LZ4, ROW_COUNTS_V1, ZSTD, Blob, PuffinReader, PuffinWriter, compression
 from puffin.format.deletion_vector import DeletionVector
 from puffin.sketches.counted_hashes import hash_rows
+from puffin.sketches.distribution_builder import DistributionBuilder
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
 from puffin.sketches.row_counts import RowCountsBuilder
 from puffin.sketches.theta_sketch import ThetaSketch
-from puffin.sketches.value_tally import DistributionBuilder
 from puffin.statistics.kinds.joint import JointKind
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
 from puffin.tables.base import Column

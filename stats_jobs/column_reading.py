@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from puffin.errors import CorruptDataFileError
 from puffin.sketches.counted_hashes import Hashed, hash_counted, hash_rows
+from puffin.sketches.hash_arrays import Hashes
 from puffin.sketches.hashing import hash_array
-from puffin.sketches.row_tally import Hashes
 from puffin.statistics.kinds.kind import Kind, Need, Values
 from puffin.tables.base import Column
 from puffin.tables.scan_task import FileScanTask

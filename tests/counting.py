@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from puffin.sketches.counted_hashes import hash_counted, hash_rows
+from puffin.sketches.hash_arrays import Rows
 from puffin.sketches.row_counts import RowCountsBuilder
-from puffin.sketches.row_tally import Rows
 
 
 def count_rows(

@@ -8,9 +8,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from puffin.sketches.distribution import Counts, Distribution, Flags, is_among
+from puffin.sketches.distribution import Distribution
+from puffin.sketches.hash_arrays import Counts, Flags, Hashes, is_among
 from puffin.sketches.row_counts import RowCounts
-from puffin.sketches.row_tally import Hashes
 from puffin.sketches.theta_image import MAX_THETA
 
 Numbers: TypeAlias = "npt.NDArray[np.float64]"

@@ -12,8 +12,8 @@ import numpy as np
 from puffin.estimates.counted import Numbers
 from puffin.estimates.interval import Sums
 from puffin.estimates.value_set import FIRST, Cut, Span
-from puffin.sketches.distribution import CUTS, Flags
-from puffin.sketches.row_tally import Hashes
+from puffin.sketches.distribution import CUTS
+from puffin.sketches.hash_arrays import Flags, Hashes
 from puffin.sketches.single_hash import hash_one
 
 _LOW, _HIGH, _EXACT, _COUNT, _ROWS, _SQUARES = range(6)

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from puffin.estimates.counted import Counted, Numbers
-from puffin.sketches.distribution import Counts, Flags, bucket_of
-from puffin.sketches.row_tally import Hashes
+from puffin.sketches.hash_arrays import Counts, Flags, Hashes, bucket_of
 from puffin.sketches.theta_image import MAX_THETA
 
 _ENOUGH = 32  # known values, to take their mean for others

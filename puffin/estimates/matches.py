@@ -19,8 +19,7 @@ from puffin.estimates.interval import Sums
 from puffin.estimates.known_values import KnownValues, places_in
 from puffin.estimates.match_terms import CommonSums, OneSided, terms_of
 from puffin.estimates.value_set import Span, ValueSet, is_point
-from puffin.sketches.distribution import first_of_each
-from puffin.sketches.row_tally import Hashes
+from puffin.sketches.hash_arrays import Hashes, first_of_each
 from puffin.sketches.single_hash import hash_one
 from puffin.sketches.theta_image import MAX_THETA
 

@@ -19,7 +19,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from puffin.estimates.counted import Numbers
 from puffin.estimates.interval import ALWAYS, NOTHING, Interval
-from puffin.sketches.distribution import BUCKET_SHIFT, Counts, Distribution
+from puffin.sketches.distribution import Distribution
+from puffin.sketches.hash_arrays import BUCKET_SHIFT, Counts
 from puffin.sketches.row_counts import RowCounts
 from puffin.sketches.single_hash import hash_one
 from puffin.values.value_bytes import serializer

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from puffin.estimates.filters import FilterPart, Joined, OfColumn
 from puffin.estimates.partition_cells import ANYTHING, Cell, cell_of
 from puffin.estimates.value_set import Cut, Span, ValueSet
-from puffin.sketches.distribution import Flags
+from puffin.sketches.hash_arrays import Flags
 from puffin.tables.partition_rows import PartitionRows
 from puffin.values.bucket_hash import bucket
 from puffin.values.transforms import is_known, parsed_transform

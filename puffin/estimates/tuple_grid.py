@@ -18,8 +18,7 @@ from puffin.estimates.counted import Counted, Numbers
 from puffin.estimates.interval import Interval, Sums, share_of
 from puffin.estimates.known_values import KnownValues
 from puffin.estimates.value_set import ValueSet
-from puffin.sketches.distribution import Flags, places
-from puffin.sketches.row_tally import Hashes
+from puffin.sketches.hash_arrays import Flags, Hashes, places
 from puffin.sketches.theta_image import MAX_THETA
 from puffin.sketches.tuple_hashes import EMPTY, NULL, hashes_of
 

@@ -24,8 +24,7 @@ from puffin.estimates.others import hashes_by
 from puffin.estimates.tuple_grid import TupleGrid, with_null
 from puffin.estimates.unlike_hashes import UnlikeRows
 from puffin.estimates.value_set import ValueSet
-from puffin.sketches.distribution import first_of_each, places
-from puffin.sketches.row_tally import Hashes
+from puffin.sketches.hash_arrays import Hashes, first_of_each, places
 from puffin.sketches.single_hash import hash_tuple
 from puffin.sketches.theta_image import MAX_THETA
 from puffin.sketches.tuple_hashes import EMPTY, NULL, hashes_of

@@ -12,9 +12,9 @@ import numpy as np
 from puffin.estimates.counted import Counted
 from puffin.estimates.interval import Interval
 from puffin.estimates.others import hashes_by
-from puffin.sketches.distribution import Distribution, bucket_of, places
+from puffin.sketches.distribution import Distribution
+from puffin.sketches.hash_arrays import Hashes, bucket_of, places
 from puffin.sketches.row_counts import RowCounts
-from puffin.sketches.row_tally import Hashes
 from puffin.sketches.single_hash import hash_one
 from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.values.value_bytes import serializer

@@ -19,7 +19,7 @@ from puffin.index.lifting import lifted
 from puffin.index.manifest import segment_uri
 from puffin.index.segment import NewFilters, SegmentEntry, SegmentPlan, write_segment
 from puffin.index.value_hashes import hash_values
-from puffin.sketches.row_tally import Rows
+from puffin.sketches.hash_arrays import Rows
 from puffin.statistics.kinds.kind import Builder, Kind, Need
 from puffin.storage import Store
 from puffin.tables.scan_task import ContentFile, FileScanTask

@@ -30,7 +30,7 @@ from puffin.estimates.zeros import as_one, zeros_of
 from puffin.lookup.estimates import Estimator
 from puffin.lookup.join_estimate import JoinEstimate
 from puffin.lookup.joined_tuples import OneSide, beyond_hashes, counted_values, joined_tuples
-from puffin.sketches.row_tally import Hashes
+from puffin.sketches.hash_arrays import Hashes
 from puffin.tables.base import Column
 from puffin.tables.expression import Constant, Op
 

@@ -15,8 +15,7 @@ from puffin.estimates.joins import JoinRows, RowChange
 from puffin.estimates.tuple_rows import tuples_with_null
 from puffin.estimates.unlike_hashes import JoinedPair, UnlikeRows, most_of_equal, unlike_pairs
 from puffin.lookup.estimates import Estimator
-from puffin.sketches.distribution import first_of_each, places
-from puffin.sketches.row_tally import Hashes
+from puffin.sketches.hash_arrays import Hashes, first_of_each, places
 from puffin.tables.base import Column
 
 OneSide: TypeAlias = tuple[Estimator, tuple[Column, ...]]

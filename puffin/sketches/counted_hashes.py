@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from puffin.errors import UsageError
+from puffin.sketches.hash_arrays import Hashes, Rows
 from puffin.sketches.hashing import hash_serialized
-from puffin.sketches.row_tally import Hashes, Rows
 from puffin.values.plain_arrays import plain_array
 from puffin.values.serialized import ByteStrings, SerializedValues, slice_rows
 from puffin.values.single_value import single_values

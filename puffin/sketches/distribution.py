@@ -19,17 +19,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from puffin.sketches.distribution_image import BUCKETS, FEWER_BUCKETS, parse_image, write_image
+from puffin.sketches.hash_arrays import Counts, Flags, Hashes, bucket_of, in_buckets, is_among, is_first_of_run, places
 from puffin.sketches.parcel import ByImage
 from puffin.sketches.row_counts import RowCounts
-from puffin.sketches.row_tally import Hashes
-from puffin.sketches.smallest import is_first_of_run, order_of
 from puffin.sketches.theta_image import MAX_THETA
 from puffin.values.value_bytes import MOST_BYTES, contents, cut_to
 
@@ -41,14 +39,9 @@ MOST_VALUE_BYTES = 96 * 1024
 """The most bytes of all values together; if they have more, they are cut shorter."""
 CUTS = (MOST_BYTES, 32, 24, 16, 12, 8)
 """The lengths to which values are cut."""
-BUCKET_SHIFT = np.uint64(16)
-"""The bits of a hash below those that choose its bucket; the same as in `puffin.kernels.heavy`, which loads numba."""
 _ENOUGH = 32  # heavy values whose rows are exact, to tell something of the others
 _MANY_ROWS = 1 << 24
 """A distribution of this many rows or more has `FEWER_BUCKETS`, since each takes more bytes."""
-
-Counts: TypeAlias = "npt.NDArray[np.uint64]"
-Flags: TypeAlias = "npt.NDArray[np.bool_]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,18 +281,6 @@ class Distribution(ByImage):
         return self if not (lengths > most).any() else replace(self, values=cut_to(self.values, most), is_cut=is_cut)
 
 
-def bucket_of(hashes: Hashes, count: int) -> npt.NDArray[np.intp]:
-    """The bucket of each hash."""
-    return (hashes >> BUCKET_SHIFT).astype(np.intp) & (count - 1)
-
-
-def in_buckets(hashes: Hashes, rows: Counts, count: int) -> Counts:
-    """The rows of each bucket."""
-    found = np.zeros(count, np.uint64)
-    np.add.at(found, bucket_of(hashes, count), rows)
-    return found
-
-
 def _combined(one: Counts | None, other: Counts | None, operation: Callable[[Counts, Counts], Counts]) -> Counts | None:
     if one is None or other is None:
         return None
@@ -311,24 +292,3 @@ def folded(buckets: Counts, count: int) -> Counts:
     """The rows of fewer buckets, which fewer bits choose."""
     found: Counts = buckets.reshape(-1, count).sum(axis=0)
     return found
-
-
-def first_of_each(hashes: Hashes) -> tuple[Hashes, npt.NDArray[np.int64]]:
-    """The distinct hashes, ascending, and a position of each."""
-    order = order_of(hashes)
-    in_order = hashes[order]
-    starts = np.flatnonzero(is_first_of_run(in_order))
-    return in_order[starts], order[starts]
-
-
-def places(hashes: Hashes, ascending: Hashes) -> tuple[npt.NDArray[np.intp], Flags]:
-    """The place of each hash among those in ascending order, and whether it is there; if not, the place is any."""
-    if not len(ascending):
-        return np.zeros(len(hashes), np.intp), np.zeros(len(hashes), np.bool_)
-    at = np.minimum(np.searchsorted(ascending, hashes), len(ascending) - 1)
-    return at, ascending[at] == hashes
-
-
-def is_among(hashes: Hashes, ascending: Hashes) -> Flags:
-    """Whether each hash is one of those in ascending order."""
-    return places(hashes, ascending)[1]

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from puffin.errors import UsageError
+from puffin.sketches.hash_arrays import is_first_of_run
 from puffin.sketches.parcel import ByImage
 from puffin.sketches.partition_sketches_image import (
     MAX_KEY_BYTES,
@@ -29,7 +30,6 @@ from puffin.sketches.partition_sketches_image import (
     PartitionSketchesImage,
 )
 from puffin.sketches.set_operations import below
-from puffin.sketches.smallest import is_first_of_run
 from puffin.sketches.theta_image import MAX_THETA
 from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.values.partition_tuples import PartitionKey

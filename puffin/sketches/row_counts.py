@@ -20,9 +20,10 @@ import numpy as np
 
 from puffin.errors import CorruptSketchError, UsageError
 from puffin.kernels import kernels_ready
+from puffin.sketches.hash_arrays import Hashes, Rows
 from puffin.sketches.parcel import ByImage
 from puffin.sketches.row_counts_image import MAX_COUNT, parse_image, write_image
-from puffin.sketches.row_tally import Hashes, Rows, RowTally, SortedTally, TableTally, cut, sum_rows
+from puffin.sketches.row_tally import RowTally, SortedTally, TableTally, cut, sum_rows
 from puffin.sketches.sizes import check_lg_k
 from puffin.sketches.theta_image import MAX_THETA
 from puffin.sketches.theta_sketch import ThetaSketch, check_hashes

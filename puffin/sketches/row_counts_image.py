@@ -22,9 +22,9 @@ import struct
 
 import numpy as np
 
+from puffin.sketches.hash_arrays import Hashes, Rows
 from puffin.sketches.image_arrays import from_planes, to_planes
 from puffin.sketches.image_rules import SEED_HASH, ImageRules
-from puffin.sketches.row_tally import Hashes, Rows
 from puffin.sketches.theta_image import MAX_THETA
 
 MAX_COUNT = 1 << 28

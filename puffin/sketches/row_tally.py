@@ -13,22 +13,16 @@ within a few times the limit.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TypeAlias, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from puffin.sketches.smallest import distinct_below, is_first_of_run, order_of, theta_of
+from puffin.sketches.hash_arrays import Counts, Hashes, Rows, for_kernel, is_first_of_run, order_of, rows_for_kernel
+from puffin.sketches.smallest import distinct_below, theta_of
 from puffin.sketches.theta_image import MAX_THETA
-
-Hashes: TypeAlias = npt.NDArray[np.uint64]
-Rows: TypeAlias = npt.NDArray[np.int64]
-_Number = TypeVar("_Number", bound=np.generic)
 
 _LEAST_WORTH_SORTING = 1 << 15
 _FEWEST_SLOTS, _SLOTS = 1 << 12, 1 << 16
 _SLOTS_PER_HASH = 4  # in a new table, which leaves room for as many again
-_ONE_EACH = np.broadcast_to(np.uint64(1), 1 << 40)  # one row for each of any number of hashes, in the memory of one
 
 
 def sum_rows(hashes: Hashes, rows: Rows, *, in_runs: bool = False) -> tuple[Hashes, Rows]:
@@ -44,12 +38,6 @@ def cut(theta: int, hashes: Hashes, rows: Rows, limit: int) -> tuple[int, Hashes
     if len(hashes) <= limit:
         return theta, hashes, rows
     return int(hashes[limit]), hashes[:limit].copy(), rows[:limit].copy()  # a view would keep the rest in memory
-
-
-def for_kernel(numbers: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
-    """Contiguous and at addresses that kernels expect; mostly the same array."""
-    flags = numbers.flags
-    return numbers if flags.c_contiguous and flags.aligned else np.require(numbers, requirements=["C", "A"])
 
 
 class RowTally(ABC):
@@ -114,7 +102,7 @@ class TableTally(RowTally):
 
     def add(self, hashes: Hashes, rows: Rows | None = None) -> None:
         hashes = for_kernel(hashes)
-        counts = _ONE_EACH[: len(hashes)] if rows is None else for_kernel(rows).view(np.uint64)
+        counts = rows_for_kernel(rows, len(hashes))
         if self._used[0] or len(hashes) <= self._limit:
             self._count(hashes, counts, 1, self._theta)
             return
@@ -136,7 +124,7 @@ class TableTally(RowTally):
             order = order[: self._limit]
         return self._theta, hashes[order], rows[order]
 
-    def _count(self, hashes: Hashes, counts: npt.NDArray[np.uint64], least: int, theta: int) -> None:
+    def _count(self, hashes: Hashes, counts: Counts, least: int, theta: int) -> None:
         """Count hashes from ``least`` on and below theta."""
         while least < min(theta, self._theta):
             theta = min(theta, self._theta)

@@ -9,9 +9,9 @@ much faster than hashing does (`np.unique`). Memory stays within a few times k.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from puffin.kernels import kernels_ready
+from puffin.sketches.hash_arrays import Hashes, is_first_of_run, order_of
 from puffin.sketches.theta_image import MAX_THETA
 
 _LEAST_WORTH_SORTING = 1 << 14
@@ -19,25 +19,7 @@ _PART = 32  # one value in this many is looked at, to tell how many there are
 _DEVIATIONS = 4  # so seldom are they fewer than expected
 
 
-def is_first_of_run(ascending: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-    """Whether each number differs from the one before it."""
-    is_first = np.ones(len(ascending), bool)
-    np.not_equal(ascending[1:], ascending[:-1], out=is_first[1:])
-    return is_first
-
-
-def order_of(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-    """The positions of hashes in ascending order, of which equal ones are in any order."""
-    if kernels_ready():
-        from puffin.kernels import hashes as kernels
-
-        order = kernels.order_of(np.require(hashes, np.uint64, ["C", "A"]))
-        if len(order) == len(hashes):
-            return order
-    return hashes.argsort()
-
-
-def distinct_below(hashes: npt.NDArray[np.uint64], theta: int) -> float:
+def distinct_below(hashes: Hashes, theta: int) -> float:
     """About how many different hashes are below theta, as a part of them tells; compiled kernels are ready."""
     from puffin.kernels.hashes import distinct, hashes_below
 
@@ -57,11 +39,11 @@ class SmallestHashes:
         self._k = k
         self._theta = MAX_THETA
         self._kept = np.empty(0, np.uint64)
-        self._pending: list[npt.NDArray[np.uint64]] = []
+        self._pending: list[Hashes] = []
         self._pending_count = 0
         self._pending_limit = max(k, _LEAST_WORTH_SORTING)
 
-    def add(self, hashes: npt.NDArray[np.uint64]) -> None:
+    def add(self, hashes: Hashes) -> None:
         """Add hashes; ignores 0, as other implementations do."""
         for start in range(0, len(hashes), self._pending_limit):
             below = self._below_theta(hashes[start : start + self._pending_limit])
@@ -75,12 +57,12 @@ class SmallestHashes:
         """Drop every hash at or above this theta, now and later."""
         self._theta = min(self._theta, theta)
 
-    def state(self) -> tuple[int, npt.NDArray[np.uint64]]:
+    def state(self) -> tuple[int, Hashes]:
         """Theta, and at most k hashes below it: ascending, distinct, read-only."""
         self._settle()
         return self._theta, self._kept
 
-    def _below_theta(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    def _below_theta(self, hashes: Hashes) -> Hashes:
         if kernels_ready():
             from puffin.kernels.hashes import distinct, hashes_below
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from puffin.sketches.distribution import Counts, Flags
+from puffin.sketches.hash_arrays import Counts, Flags, Hashes
 from puffin.sketches.picked_values import Places
-from puffin.sketches.row_tally import Hashes
 
 _MANY = 16  # a value is wanted from a share of 2^-16 of the rows on
 

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from puffin.sketches.hash_arrays import Hashes
 from puffin.sketches.hashing import hash_serialized
-from puffin.sketches.row_tally import Hashes
 from puffin.values.encoders import decimal_words
 from puffin.values.plain_arrays import plain_array
 from puffin.values.serialized import ByteStrings, Words, slice_rows

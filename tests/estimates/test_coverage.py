@@ -25,8 +25,8 @@ from puffin.estimates.matches import OrderedMatches, matches_of
 from puffin.estimates.value_set import VALUES, ValueSet
 from puffin.sketches.counted_hashes import hash_counted
 from puffin.sketches.distribution import SAMPLE
+from puffin.sketches.distribution_builder import DistributionBuilder
 from puffin.sketches.row_counts import RowCountsBuilder, row_counts_limit
-from puffin.sketches.value_tally import DistributionBuilder
 from puffin.tables.expression import Op
 
 COLUMNS, JOINS = 80, 40

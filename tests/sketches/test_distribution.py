@@ -13,21 +13,14 @@ from puffin.errors import CorruptSketchError
 from puffin.format import ZSTD
 from puffin.format.compression import compress
 from puffin.sketches.counted_hashes import hash_counted, hash_rows
-from puffin.sketches.distribution import (
-    HEAVY,
-    MOST_VALUE_BYTES,
-    SAMPLE,
-    Distribution,
-    bucket_of,
-    folded,
-    in_buckets,
-)
+from puffin.sketches.distribution import HEAVY, MOST_VALUE_BYTES, SAMPLE, Distribution, folded
+from puffin.sketches.distribution_builder import DistributionBuilder
 from puffin.sketches.distribution_image import BUCKETS, FEWER_BUCKETS
+from puffin.sketches.hash_arrays import bucket_of, in_buckets
 from puffin.sketches.hashing import hash_array
 from puffin.sketches.picked_values import PickedValues
 from puffin.sketches.row_counts import RowCounts, RowCountsBuilder
-from puffin.sketches.table_tally import TableValueTally
-from puffin.sketches.value_tally import DistributionBuilder
+from puffin.sketches.table_value_tally import TableValueTally
 from puffin.values.serialized import Words
 
 LIMIT = 4 * 4096

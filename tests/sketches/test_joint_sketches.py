@@ -11,10 +11,10 @@ import pytest
 
 from puffin.errors import CorruptSketchError
 from puffin.sketches.distribution import Distribution
+from puffin.sketches.distribution_builder import DistributionBuilder
 from puffin.sketches.joint_sketches import JointColumn, JointSketch, JointSketches
 from puffin.sketches.row_counts import RowCountsBuilder
 from puffin.sketches.tuple_hashes import tuple_hashes
-from puffin.sketches.value_tally import DistributionBuilder
 from puffin.statistics.kinds.joint import JointKind
 from puffin.tables.base import Column
 from puffin.values.serialized import Words

@@ -11,8 +11,8 @@ import functools
 
 from puffin.format import DISTRIBUTION_V1
 from puffin.sketches.distribution import PARTS, SAMPLE, Distribution
+from puffin.sketches.distribution_builder import DistributionBuilder
 from puffin.sketches.row_counts import row_counts_limit
-from puffin.sketches.value_tally import DistributionBuilder
 from puffin.statistics.kinds.kind import Kind, Need, Parts, Values
 from puffin.statistics.kinds.row_counts import ROW_COUNTS
 

@@ -14,10 +14,10 @@ import pyarrow as pa
 from puffin.errors import PuffinError
 from puffin.format import JOINT_V1
 from puffin.sketches.distribution import SAMPLE
+from puffin.sketches.distribution_builder import DistributionBuilder
 from puffin.sketches.joint_sketches import JointColumn, JointSketch, JointSketches
 from puffin.sketches.row_counts import RowCounts, RowCountsBuilder, row_counts_limit
 from puffin.sketches.tuple_hashes import tuple_hashes
-from puffin.sketches.value_tally import DistributionBuilder
 from puffin.statistics.blob_properties import JOINT_PROPERTY, joint_text
 from puffin.statistics.kinds.distribution import DISTRIBUTION
 from puffin.statistics.kinds.kind import Builder, Kind, Need, Unsubtractable, Values

@@ -10,9 +10,9 @@ import dataclasses
 from collections.abc import Collection
 
 from puffin.format import PARTITION_SKETCHES_V1
+from puffin.sketches.hash_arrays import Hashes
 from puffin.sketches.partition_sketches import PartitionSketches, PartitionSketchesBuilder
 from puffin.sketches.partition_sketches_image import MAX_LG_K
-from puffin.sketches.row_tally import Hashes
 from puffin.sketches.smallest import SmallestHashes
 from puffin.statistics.blob_properties import PARTITIONS_PROPERTY
 from puffin.statistics.kinds.kind import Builder, Kind, Need, Values

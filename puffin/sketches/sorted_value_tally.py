@@ -8,19 +8,28 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from puffin.sketches.distribution import Counts, Flags, bucket_of, first_of_each, is_among, places
 from puffin.sketches.distribution_image import BUCKETS
+from puffin.sketches.hash_arrays import (
+    Counts,
+    Flags,
+    Hashes,
+    Rows,
+    bucket_of,
+    first_of_each,
+    is_among,
+    is_first_of_run,
+    places,
+)
 from puffin.sketches.picked_values import PickedValues
-from puffin.sketches.row_tally import Hashes, Rows, sum_rows
-from puffin.sketches.smallest import is_first_of_run
+from puffin.sketches.row_tally import sum_rows
 from puffin.sketches.tally_state import TallyState, many_of
 from puffin.sketches.theta_image import MAX_THETA
 from puffin.values.serialized import SerializedValues
 
 _HELD = 1 << 14
 _UNSORTED = 1 << 18
-_BUCKETS = 1 << 16
-_LAST_BUCKET = _BUCKETS - 1
+_COARSE_BUCKETS = 1 << 16
+_LAST_BUCKET = _COARSE_BUCKETS - 1
 _BUSY = 4  # buckets with this many times the rows of the others are looked into
 
 
@@ -81,7 +90,7 @@ class SortedValueTally:
         added = np.uint64(1) if rows is None else rows.view(np.uint64)
         np.add.at(self._rows_of_buckets, bucket_of(every, BUCKETS), added)
         buckets = every.view(np.int64) & _LAST_BUCKET
-        in_bucket = np.bincount(buckets, rows, _BUCKETS)
+        in_bucket = np.bincount(buckets, rows, _COARSE_BUCKETS)
         is_busy = in_bucket >= _BUSY * in_bucket.mean()
         chosen = np.flatnonzero(is_busy[buckets] | (every < np.uint64(self._theta)))
         found, of_each = _summed(every[chosen], None if rows is None else rows[chosen])

@@ -7,11 +7,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from puffin.sketches.distribution import Counts, in_buckets
 from puffin.sketches.distribution_image import BUCKETS
+from puffin.sketches.hash_arrays import Counts, Hashes, Rows, for_kernel, in_buckets, order_of, rows_for_kernel
 from puffin.sketches.picked_values import PickedValues
-from puffin.sketches.row_tally import Hashes, Rows, for_kernel
-from puffin.sketches.smallest import distinct_below, order_of, theta_of
+from puffin.sketches.smallest import distinct_below, theta_of
 from puffin.sketches.tally_state import TallyState, many_of
 from puffin.sketches.theta_image import MAX_THETA
 from puffin.values.serialized import SerializedValues
@@ -30,7 +29,7 @@ _UNIQUE = 0.9  # such a share of rows have values of their own if hardly any val
 _LEAST_BUSY = 1 << 10  # so few of the buckets are busy if it is full too soon again and again
 _TIMES_PICKED = 3  # values are dropped when this many times the sample are picked
 _EVERY_BUCKET = np.ones(1, np.uint32)
-_ONES = np.broadcast_to(np.uint64(1), 1 << 40)
+_NO_HASHES = np.empty(0, np.uint64)
 
 
 class TableValueTally:
@@ -61,7 +60,7 @@ class TableValueTally:
     def add(self, hashes: Hashes, rows: Rows | None, values: SerializedValues) -> None:
         """Count hashes and pick the values that are wanted."""
         hashes = for_kernel(hashes)
-        counts = _ONES[: len(hashes)] if rows is None else for_kernel(rows).view(np.uint64)
+        counts = rows_for_kernel(rows, len(hashes))
         self._rows += len(hashes) if rows is None else int(rows.sum())
         if len(self._positions) < len(hashes):
             self._positions = np.empty(len(hashes), np.int64)
@@ -91,7 +90,7 @@ class TableValueTally:
 
     def state(self) -> TallyState:
         """What was counted."""
-        self._lower_theta(self._slots[:0])
+        self._lower_theta()
         values = self._values(0, self._theta)
         hashes, low, slack, _ = values.T
         high = low + np.where(low == 0, np.uint64(self._floor), slack)
@@ -113,11 +112,9 @@ class TableValueTally:
         )
 
     def _rows_of_buckets(self, hashes: Hashes, rows: Counts) -> Counts | None:
-        from puffin.kernels.heavy import MOST_IN_BUCKET
-
         if self._holds_all:
             return in_buckets(hashes, np.ascontiguousarray(rows), BUCKETS)
-        if self._buckets.max() == MOST_IN_BUCKET:
+        if self._buckets.max() == self._heavy.MOST_IN_BUCKET:
             return None
         folded: Counts = self._buckets[:BUCKETS].astype(np.uint64) + self._buckets[BUCKETS:]
         return folded
@@ -128,14 +125,12 @@ class TableValueTally:
 
     def _settle(self) -> None:
         """Drop values that have neither many rows nor one of the smallest hashes; lower theta."""
-        from puffin.kernels.heavy import keep_places
-
-        self._lower_theta(self._slots[:0])
-        kept = keep_places(self._slots, np.uint64(self._theta), np.uint64(many_of(self._rows)))
+        self._lower_theta()
+        kept = self._heavy.keep_places(self._slots, np.uint64(self._theta), np.uint64(many_of(self._rows)))
         self._picked.keep(kept)
         self._most_picked = len(kept) + (_TIMES_PICKED - 1) * self._sample
 
-    def _lower_theta(self, ahead: Hashes) -> None:
+    def _lower_theta(self, ahead: Hashes = _NO_HASHES) -> None:
         """To the least that the held hashes allow, with those of rows that are counted next."""
         from puffin.kernels.hashes import distinct, hashes_below, rows_below
 
@@ -183,20 +178,18 @@ class TableValueTally:
         return np.inf if used > _UNIQUE * counted else used
 
     def _rise(self, hashes: Hashes, counts: Counts) -> None:
-        from puffin.kernels.heavy import fill_buckets, least_common
-
-        rows = self._slots[1 : len(self._slots) // 2 : 2]
+        held, rows = (self._slots[first : len(self._slots) // 2 : 2] for first in (0, 1))
         held_all = self._holds_all
         if held_all:
             self._buckets = np.zeros(_BUCKETS, np.uint32)
-            fill_buckets(self._buckets, np.ascontiguousarray(self._slots[: len(self._slots) // 2 : 2]), rows)
+            self._heavy.fill_buckets(self._buckets, np.ascontiguousarray(held), rows)
         self._rows_at_rise = self._rows
         if not self._is_ahead:
-            fill_buckets(self._buckets, hashes, counts)
+            self._heavy.fill_buckets(self._buckets, hashes, counts)
             self._is_ahead = True
         enough = self._calm()
         if len(self._slots) >= _WORDS * _SIFTING:
-            enough = max(enough, int(least_common(self._slots, np.uint64(self._floor))) - 1)
+            enough = max(enough, int(self._heavy.least_common(self._slots, np.uint64(self._floor))) - 1)
         self._floor = self._slack = max(self._floor, enough)
         if held_all:  # no value that comes has had more rows than those that go
             self._slack = int(rows.max(initial=0, where=rows <= self._floor))
@@ -216,20 +209,16 @@ class TableValueTally:
 
     def _values(self, floor: int, theta: int) -> npt.NDArray[np.uint64]:
         """Hash, rows, slack and place of each value in a busy bucket with more rows than the floor, or below theta."""
-        from puffin.kernels.heavy import values_above
-
-        found = values_above(self._slots, self._used[0], self._buckets, np.uint64(floor), np.uint64(theta))
+        found = self._heavy.values_above(self._slots, self._used[0], self._buckets, np.uint64(floor), np.uint64(theta))
         return found.view(np.uint64).reshape(-1, _WORDS)  # numba's own uint64 is slow in `np.add.at`
 
     def _move(self, slots: int, values: npt.NDArray[np.uint64]) -> None:
         """Make an empty table of this many slots, and put values into it."""
-        from puffin.kernels.heavy import put_values
-
         if len(self._slots) == _WORDS * slots:
             self._slots[: len(self._slots) // 2] = 0
         else:
             self._slots = _table(slots)
-        self._used[0] = put_values(self._slots, values.reshape(-1))
+        self._used[0] = self._heavy.put_values(self._slots, values.reshape(-1))
 
 
 def _table(slots: int) -> npt.NDArray[np.uint64]:

@@ -14,11 +14,11 @@ from dataclasses import replace
 import numpy as np
 
 from puffin.kernels import kernels_ready
-from puffin.sketches.distribution import PARTS, Distribution, places
+from puffin.sketches.distribution import PARTS, Distribution
+from puffin.sketches.hash_arrays import Hashes, Rows, places
 from puffin.sketches.picked_values import PickedValues
-from puffin.sketches.row_tally import Hashes, Rows
-from puffin.sketches.sorted_tally import SortedValueTally
-from puffin.sketches.table_tally import TableValueTally
+from puffin.sketches.sorted_value_tally import SortedValueTally
+from puffin.sketches.table_value_tally import TableValueTally
 from puffin.sketches.theta_image import MAX_THETA
 from puffin.values.serialized import SerializedValues
 
