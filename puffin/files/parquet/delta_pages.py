@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from puffin.files.parquet.hybrid import words_at_every_byte
 from puffin.files.parquet.page_batches import BATCH_VALUES, PageBatch, Spans
+from puffin.files.parquet.page_codecs import pooled_buffer
 from puffin.files.parquet.parquet_footer import DELTA_LENGTH_BYTE_ARRAY, PLAIN
 
 Strings: TypeAlias = tuple[npt.NDArray[np.int64], Any]
@@ -109,8 +110,7 @@ def _with_prefixes(pages: PageBatch) -> Iterator[Strings]:
     while left > 0:
         offsets = np.empty(min(left, BATCH_VALUES) + 1, np.int64)
         offsets[0] = start = len(last)
-        # Arrow's memory pool keeps what is freed; memory that is new each time takes longer than the strings do.
-        out = pa.allocate_buffer(start + room + 8)
+        out = pooled_buffer(start + room + 8)
         content = memoryview(out).cast("B")
         content[:start] = last
         out_at = np.ndarray((start + room + 1,), np.uint64, out, strides=(1,))

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from puffin.files.parquet.dictionary_counts import DICTIONARY_ENCODINGS
-from puffin.files.parquet.page_codecs import SNAPPY, UNCOMPRESSED, decompress, decompress_all
+from puffin.files.parquet.page_codecs import SNAPPY, UNCOMPRESSED, decompress, decompress_all, pooled_buffer
 from puffin.files.parquet.parquet_footer import (
     DATA_PAGE,
     DELTA_BINARY_PACKED,
@@ -30,8 +30,10 @@ from puffin.values.serialized import words_at
 
 Spans: TypeAlias = npt.NDArray[np.int64]
 """A row for each page: where its values begin, where it ends, their number, and two numbers for finding them."""
+_Part: TypeAlias = tuple[bytes, Spans]  # of a file, and the pages in it
 
-MAX_PAGE_BYTES = 32 * 1024 * 1024  # compressed or not; behind the first part, where nothing else can read them, any
+# Of a page, compressed or not; in later parts pages may have any size, since no other reader can take over there.
+MAX_PAGE_BYTES = 32 * 1024 * 1024
 _MOST_PAGE_BYTES = (1 << 31) - 1  # that a header can tell
 BATCH_VALUES = 1 << 17
 _BATCH_BYTES = 4 * 1024 * 1024
@@ -51,6 +53,7 @@ class _Pages(NamedTuple):
 
     data: bytes
     table: Spans  # a row for each page, with the fields of `puffin.kernels.pages`
+    codecs: Sequence[int]  # of the chunks, by their places
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,32 +97,34 @@ def page_batches(
     it, mostly all that there are, are known to be usual when the first batch comes. Several chunks, which have to fit
     in memory, come dictionary pages first, then by encoding, and all their pages are known to be usual before.
     """
+    codecs, max_level = [chunk.codec for chunk in chunks], chunks[0].leaf.max_definition_level
     if len(chunks) == 1:
-        for pages in _parts(source, chunks[0], 0, encodings):
-            yield from _batches(pages, chunks)
+        for data, table in _parts(source, chunks[0], 0, encodings):
+            yield from _batches(_Pages(data, table, codecs), max_level)
         return
     from puffin.kernels.pages import ENCODING, SIZE, TYPE
 
-    pages = _joined([pages for place, chunk in enumerate(chunks) for pages in _parts(source, chunk, place, encodings)])
-    if pages.table[:, SIZE].sum() > MAX_PAGE_BYTES:
+    parts = [part for place, chunk in enumerate(chunks) for part in _parts(source, chunk, place, encodings)]
+    data, table = _joined(parts)
+    if table[:, SIZE].sum() > MAX_PAGE_BYTES:
         raise ValueError(f"expected pages of {MAX_PAGE_BYTES} bytes at most, all together")
-    order = np.lexsort((pages.table[:, ENCODING], pages.table[:, TYPE] != DICTIONARY_PAGE))
+    order = np.lexsort((table[:, ENCODING], table[:, TYPE] != DICTIONARY_PAGE))
     if len(order):
-        yield from _batches(_Pages(pages.data, pages.table[order]), chunks)
+        yield from _batches(_Pages(data, table[order], codecs), max_level)
 
 
-def _joined(parts: Sequence[_Pages]) -> _Pages:
+def _joined(parts: Sequence[_Part]) -> _Part:
     from puffin.kernels.pages import OFFSET, PAGE_FIELDS
 
     at = 0
     for data, table in parts:
         table[:, OFFSET] += at
         at += len(data)
-    tables = [pages.table for pages in parts] or [np.empty((0, PAGE_FIELDS), np.int64)]
-    return _Pages(b"".join(pages.data for pages in parts), np.concatenate(tables))
+    tables = [table for _, table in parts] or [np.empty((0, PAGE_FIELDS), np.int64)]
+    return b"".join(data for data, _ in parts), np.concatenate(tables)
 
 
-def _parts(source: pa.NativeFile, chunk: ColumnChunk, place: int, encodings: frozenset[int]) -> Iterator[_Pages]:
+def _parts(source: pa.NativeFile, chunk: ColumnChunk, place: int, encodings: frozenset[int]) -> Iterator[_Part]:
     """The pages of a chunk, those in one part of the file after the other."""
     from puffin.kernels.pages import CHUNK, PAGE_FIELDS, find_pages
 
@@ -142,7 +147,7 @@ def _parts(source: pa.NativeFile, chunk: ColumnChunk, place: int, encodings: fro
             continue
         pages = table[:found].copy()
         _check(pages, chunk, encodings, most, may_be_dictionary=is_first)
-        yield _Pages(data, pages)
+        yield data, pages
         is_first = False
         at += int(state[0])
         size, most = _PART_BYTES, _MOST_PAGE_BYTES
@@ -161,8 +166,8 @@ def _check(table: Spans, chunk: ColumnChunk, encodings: frozenset[int], most: in
         raise ValueError(f"expected pages of {_MAX_DELTAS} deltas at most, found more")
 
 
-def _batches(pages: _Pages, chunks: Sequence[ColumnChunk]) -> Iterator[PageBatch]:
-    from puffin.kernels.pages import CHUNK, ENCODING, TYPE, alike_until
+def _batches(pages: _Pages, max_level: int) -> Iterator[PageBatch]:
+    from puffin.kernels.pages import CHUNK, ENCODING, TYPE, alike_until, find_values
 
     first = 0
     while first < len(pages.table):
@@ -171,46 +176,44 @@ def _batches(pages: _Pages, chunks: Sequence[ColumnChunk]) -> Iterator[PageBatch
         limits = (_INDEX_BYTES, _MOST_VALUES) if has_indices else (_BATCH_BYTES, BATCH_VALUES)
         stop = alike_until(pages.table, first, *limits)
         table = pages.table[first:stop]
-        content, spans = _unpacked(_Pages(pages.data, table), chunks, _PADDING if has_indices else 0)
-        batch = PageBatch(kind == DICTIONARY_PAGE, encoding, content, spans, table[:, CHUNK])
-        if not batch.is_dictionary:
-            _find_values(batch, chunks[0])
-        yield batch
+        content, spans = _unpacked(_Pages(pages.data, table, pages.codecs), _PADDING if has_indices else 0)
+        if kind != DICTIONARY_PAGE and find_values(np.frombuffer(content, np.uint8), spans, max_level) < 0:
+            raise ValueError(f"expected pages with levels up to {max_level}")
+        yield PageBatch(kind == DICTIONARY_PAGE, encoding, content, spans, table[:, CHUNK])
         first = stop
 
 
-def _unpacked(pages: _Pages, chunks: Sequence[ColumnChunk], padding: int) -> tuple[bytes | memoryview, Spans]:
+def _unpacked(pages: _Pages, padding: int) -> tuple[bytes | memoryview, Spans]:
     """Pages one after the other, each behind its levels, and their spans, as `find_values` takes them."""
     from puffin.kernels import pages as fields
     from puffin.kernels.codecs import SLACK, unpack_pages
 
-    data, table = pages
-    codecs = {chunk.codec for chunk in chunks}
+    data, table, _ = pages
+    codecs = set(pages.codecs)
     if (len(table) == 1 and not padding) or not (codecs == {SNAPPY} or codecs == {UNCOMPRESSED}):
-        return _decompressed(pages, chunks, padding)
+        return _decompressed(pages, padding)
     is_snappy = SNAPPY in codecs
     size = int(table[:, (fields.SIZE, fields.LEVELS_SIZE)].sum())
     spans = np.empty((len(table), _SPAN_FIELDS), np.int64)
-    # Arrow's memory pool keeps what is freed; memory that is new each time may take longer than to decompress.
-    out = pa.allocate_buffer(size + SLACK)
+    out = pooled_buffer(size + SLACK)
     stored = np.frombuffer(data, np.uint8)
     if unpack_pages(stored, words_at(data), table, is_snappy, words_at(out), spans) != size:
         raise ValueError(f"expected pages of {size} bytes, all together")
     return memoryview(out).cast("B")[: size + padding], spans
 
 
-def _decompressed(pages: _Pages, chunks: Sequence[ColumnChunk], padding: int) -> tuple[bytes | memoryview, Spans]:
+def _decompressed(pages: _Pages, padding: int) -> tuple[bytes | memoryview, Spans]:
     """As `_unpacked`, with a library."""
     parts: list[bytes | memoryview] = []
     spans: list[tuple[int, int, int, int, int]] = []
     part, at = memoryview(pages.data), 0
-    bodies = _bodies(pages, chunks)
+    bodies = _bodies(pages)
     for kind, _, count, nulls, _, levels_size, offset, stored_size, size, is_compressed, chunk in pages.table.tolist():
         if levels_size:
             parts.append(part[offset - levels_size : offset])
         if bodies is None:
             stored = part[offset : offset + stored_size]
-            parts.append(decompress(chunks[chunk].codec if is_compressed else UNCOMPRESSED, stored, size))
+            parts.append(decompress(pages.codecs[chunk] if is_compressed else UNCOMPRESSED, stored, size))
         else:
             parts.append(bodies[len(spans)])
         end = at + levels_size + size
@@ -221,19 +224,11 @@ def _decompressed(pages: _Pages, chunks: Sequence[ColumnChunk], padding: int) ->
     return parts[0] if len(parts) == 1 else b"".join(parts), np.array(spans)
 
 
-def _bodies(pages: _Pages, chunks: Sequence[ColumnChunk]) -> list[memoryview] | None:
+def _bodies(pages: _Pages) -> list[memoryview] | None:
     """The pages without their levels, if they can be decompressed at once."""
     from puffin.kernels.pages import IS_COMPRESSED, OFFSET, SIZE, STORED_SIZE
 
-    data, table = pages
-    codecs = {chunk.codec for chunk in chunks}
-    if len(codecs) > 1 or not table[:, IS_COMPRESSED].all():
+    data, table, codecs = pages
+    if len(set(codecs)) > 1 or not table[:, IS_COMPRESSED].all():
         return None
-    return decompress_all(codecs.pop(), data, table[:, (OFFSET, STORED_SIZE)], table[:, SIZE])
-
-
-def _find_values(batch: PageBatch, chunk: ColumnChunk) -> None:
-    from puffin.kernels.pages import find_values
-
-    if find_values(batch.bytes, batch.spans, chunk.leaf.max_definition_level) < 0:
-        raise ValueError(f"expected pages with levels up to {chunk.leaf.max_definition_level}")
+    return decompress_all(codecs[0], data, table[:, (OFFSET, STORED_SIZE)], table[:, SIZE])

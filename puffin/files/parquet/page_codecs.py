@@ -66,6 +66,11 @@ def decompress_all(codec: int, data: bytes, places: Numbers, sizes: Numbers) -> 
     return decompress_zstd_frames(data, places.astype(np.uint64).tobytes(), sizes.astype(np.uint64).tobytes())
 
 
+def pooled_buffer(size: int) -> pa.Buffer:
+    """New memory from Arrow's pool, which keeps what is freed; otherwise it may take longer to get than to fill."""
+    return pa.allocate_buffer(size)
+
+
 def open_stream(codec: int, source: pa.NativeFile, offset: int, compressed_size: int, size: int) -> Stream:
     """
     Decompress a page while it is read, if its codec can do that; LZ4_RAW cannot.
@@ -133,5 +138,5 @@ def _decompress_lz4(payload: bytes | memoryview, size: int) -> bytes | memoryvie
 
 
 def _pooled(payload: bytes | memoryview, size: int, codec: str) -> memoryview:
-    # Arrow's memory pool keeps what is freed; memory that is new each time may take longer than to decompress.
+    """Decompress with pyarrow, into memory as that of `pooled_buffer`."""
     return memoryview(pa.decompress(payload, size, codec)).cast("B")

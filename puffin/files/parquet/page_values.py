@@ -99,8 +99,7 @@ def _values(source: pa.NativeFile, chunks: Sequence[ColumnChunk], arrow_type: pa
             if rows is None:
                 np.cumsum(places[:-1, 1], out=places[1:, 0])
                 rows = HybridCounts(int(places[:, 1].sum()))
-            pages.spans[:, 3:] = places[pages.chunks]
-            rows.add_pages(pages.words_at, pages.spans)
+            rows.add_pages(pages.words_at, np.concatenate((pages.spans[:, :3], places[pages.chunks]), axis=1))
     if rows is not None and dictionaries:
         yield Values(*used_values(pa.concat_arrays(dictionaries), rows.totals()))
 

@@ -18,6 +18,7 @@ from pyarrow import types as arrow_types
 from puffin.files.parquet.delta_pages import plain_bytes, plain_numbers, plain_strings, strings
 from puffin.files.parquet.hybrid import words_at_every_byte
 from puffin.files.parquet.page_batches import BATCH_VALUES, PageBatch
+from puffin.files.parquet.page_codecs import pooled_buffer
 from puffin.files.parquet.parquet_footer import (
     BYTE_ARRAY,
     BYTE_STREAM_SPLIT,
@@ -162,8 +163,7 @@ def _strings(pages: PageBatch, arrow_type: pa.DataType) -> Iterator[pa.Array]:
         yield pa.array([], arrow_type)
     while left > 0:
         offsets = np.empty(min(left, BATCH_VALUES) + 1, np.int64)
-        # Arrow's memory pool keeps what is freed; memory that is new each time takes longer than the strings do.
-        out = pa.allocate_buffer(min(len(data), max(_PIECE_BYTES, longest)) + 8)
+        out = pooled_buffer(min(len(data), max(_PIECE_BYTES, longest)) + 8)
         found = copy_strings(data, words_at(data), spans, offsets, words_at(out))
         if found < 0:
             raise ValueError(f"expected {left} more strings in pages, found fewer")
