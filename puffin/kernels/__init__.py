@@ -4,6 +4,9 @@ Loops that numpy cannot run in one pass, compiled by numba if it is installed.
 Kernels only add speed: every caller has another way to the same result, and takes it unless `kernels_ready`. Importing
 numba and loading what it has compiled takes up to a second, and compiling fifteen, once after installation. So callers
 with enough work ask for it by `load_kernels`. Kernels see arrays only; their callers know what these mean.
+
+Bytes of files may be hostile, and numba checks no bounds. So each position that comes from them is compared with the
+end of the bytes before a kernel reads or writes there.
 """
 
 from __future__ import annotations

@@ -8,9 +8,8 @@ so short that the processor waits for the memory of many blocks at a time.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from puffin.kernels.compiler import NEW_UINT64S, NONE, UINT64, UINT64S, compiled, inlined
+from puffin.kernels.compiler import NEW_UINT64S, NONE, UINT64, UINT64S, Uint32s, Uint64s, compiled, inlined
 
 _U = np.uint64
 _U32 = np.uint32
@@ -20,7 +19,7 @@ _AT_ONCE = 512
 
 
 @inlined
-def _find_bits(keys: npt.NDArray[np.uint32], salts: tuple[int, int], bits: npt.NDArray[np.uint64]) -> None:
+def _find_bits(keys: Uint32s, salts: tuple[int, int], bits: Uint64s) -> None:
     """The bits that keys set in two neighbouring words of their blocks."""
     for k in range(len(keys)):
         i = _U(k)
@@ -30,7 +29,7 @@ def _find_bits(keys: npt.NDArray[np.uint32], salts: tuple[int, int], bits: npt.N
 
 
 @compiled(NONE, NEW_UINT64S, UINT64S, UINT64)
-def insert(pairs: npt.NDArray[np.uint64], hashes: npt.NDArray[np.uint64], shift: np.uint64) -> None:
+def insert(pairs: Uint64s, hashes: Uint64s, shift: np.uint64) -> None:
     """
     Set the bits of hashes in a filter.
 

@@ -1,10 +1,8 @@
 """
 Put many pages one after the other, plain ones and those of Snappy, the codec of most writers.
 
-Calling a library for each page of a few KiB takes Python longer than the page takes to decompress. The bytes may be
-hostile and numba checks no bounds, so each position is compared with the end of its page before anything is read or
-written there. Copies write whole words, up to seven bytes more than they have: where the next ones come, or into
-`SLACK` bytes behind the last page.
+Calling a library for each page of a few KiB takes Python longer than the page takes to decompress. Copies write whole
+words, up to seven bytes more than they have: where the next ones come, or into `SLACK` bytes behind the last page.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from puffin.kernels.compiler import (
     BYTES,
@@ -21,6 +18,9 @@ from puffin.kernels.compiler import (
     NEW_INT64_ROWS,
     NEW_WORDS_AT_EVERY_BYTE,
     WORDS_AT_EVERY_BYTE,
+    Bytes,
+    Int64s,
+    WordsAt,
     compiled,
     inlined,
 )
@@ -34,11 +34,7 @@ from puffin.kernels.pages import (
     SIZE,
     STORED_SIZE,
     TYPE,
-    Bytes,
-    Int64s,
 )
-
-WordsAt = npt.NDArray[np.uint64]
 
 SLACK = 8
 

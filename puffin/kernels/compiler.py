@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numba
+import numpy as np
+import numpy.typing as npt
 from numba import types
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -29,6 +31,13 @@ NEW_UINT32S = types.Array(types.uint32, 1, "C")
 NEW_INT64_ROWS = types.Array(types.int64, 2, "C")
 NEW_WORDS_AT_EVERY_BYTE = types.Array(types.uint64, 1, "A", aligned=False)
 PAIR_OF_NEW_UINT64S: Any = types.Tuple((NEW_UINT64S, NEW_UINT64S))  # type: ignore[no-untyped-call]
+
+# Arrays of both kinds, for Python.
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Uint32s: TypeAlias = npt.NDArray[np.uint32]
+Uint64s: TypeAlias = npt.NDArray[np.uint64]
+Int64s: TypeAlias = npt.NDArray[np.int64]
+WordsAt: TypeAlias = npt.NDArray[np.uint64]
 
 # numba keeps nothing of sources in an archive; `puffin.kernels.packed` unpacks them where it can.
 _IS_UNPACKED = Path(__file__).exists()

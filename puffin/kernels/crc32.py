@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from puffin.kernels.compiler import INT64, NEW_UINT32S, UINT32S, compiled
+from puffin.kernels.compiler import INT64, NEW_UINT32S, UINT32S, Uint32s, compiled
 
 _U32 = np.uint32
 _ONES, _BYTE = _U32(0xFFFFFFFF), _U32(0xFF)
 
 
 @compiled(NEW_UINT32S, UINT32S, INT64, INT64, UINT32S)
-def row_checksums(
-    words: npt.NDArray[np.uint32], per_row: int, first_block: int, tables: npt.NDArray[np.uint32]
-) -> npt.NDArray[np.uint32]:
+def row_checksums(words: Uint32s, per_row: int, first_block: int, tables: Uint32s) -> Uint32s:
     """The checksum of all words but the last of each row, which has ``per_row``; ``tables`` are four of 256."""
     found = np.empty(len(words) // per_row, np.uint32)
     for row in range(len(found)):

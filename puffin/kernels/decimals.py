@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from puffin.kernels.compiler import INT64, INT64S, NEW_UINT64S, PAIR_OF_NEW_UINT64S, compiled, inlined
+from puffin.kernels.compiler import INT64, INT64S, NEW_UINT64S, PAIR_OF_NEW_UINT64S, Int64s, Uint64s, compiled, inlined
 
 _U = np.uint64
 
@@ -30,7 +29,7 @@ def swapped(word: Any) -> Any:
 
 
 @compiled(PAIR_OF_NEW_UINT64S, INT64S)
-def minimal_words(values: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+def minimal_words(values: Int64s) -> tuple[Uint64s, Uint64s]:
     """The bytes of each number, first byte lowest, and their lengths."""
     words = np.empty(len(values), np.uint64)
     lengths = np.empty(len(values), np.uint64)
@@ -42,7 +41,7 @@ def minimal_words(values: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.uint64]
 
 
 @compiled(NEW_UINT64S, INT64S, NEW_UINT64S)
-def minimal_pairs(halves: npt.NDArray[np.int64], pairs: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def minimal_pairs(halves: Int64s, pairs: Uint64s) -> Uint64s:
     """
     Fill in the bytes of numbers that need nine to sixteen, two words each, and return their lengths.
 
@@ -63,7 +62,7 @@ def minimal_pairs(halves: npt.NDArray[np.int64], pairs: npt.NDArray[np.uint64]) 
 
 
 @compiled(INT64, INT64S)
-def total_length(halves: npt.NDArray[np.int64]) -> int:
+def total_length(halves: Int64s) -> int:
     """The bytes that numbers take, each given as low and high half."""
     total = _U(0)
     for i in range(len(halves) // 2):

@@ -8,8 +8,7 @@ Decode Parquet's DELTA encodings: numbers as differences, and strings that share
     miniblock:  what each difference has above the least, bit-packed, the lowest bit first; whole also at the end
     strings:    numbers: bytes shared with the string before │ numbers: the other bytes │ these bytes
 
-The bytes may be hostile and numba checks no bounds, so every kernel compares each position with the end of the bytes
-before it reads there. Sums wrap around, as the format wants it.
+Sums wrap around, as the format wants it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from puffin.kernels.compiler import (
     INT64,
@@ -26,12 +24,11 @@ from puffin.kernels.compiler import (
     NEW_INT64S,
     NEW_WORDS_AT_EVERY_BYTE,
     WORDS_AT_EVERY_BYTE,
+    Int64s,
+    WordsAt,
     compiled,
     inlined,
 )
-
-Int64s = npt.NDArray[np.int64]
-WordsAt = npt.NDArray[np.uint64]
 
 _U: Any = np.uint64
 _I: Any = np.int64

@@ -13,7 +13,6 @@ power of two, and the search for a hash starts at the slot that its low bits nam
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from puffin.kernels.compiler import (
     INT64,
@@ -23,6 +22,8 @@ from puffin.kernels.compiler import (
     STRIDED_UINT64S,
     UINT64,
     UINT64S,
+    Int64s,
+    Uint64s,
     compiled,
     inlined,
 )
@@ -33,11 +34,9 @@ _BLOCK = 512  # hashes, which leaves room in the smallest table, of 4,096 slots
 _MANY_SKIPPED = _U(7 << 60)  # an eighth of them, since all are below 2^63
 _UNEVEN = 8  # sorting takes too long if a hash shares its bucket with this many others on average
 
-Array = npt.NDArray[np.uint64]
-
 
 @compiled(NEW_UINT64S, UINT64S, UINT64)
-def hashes_below(hashes: npt.NDArray[np.uint64], theta: np.uint64) -> npt.NDArray[np.uint64]:
+def hashes_below(hashes: Uint64s, theta: np.uint64) -> Uint64s:
     """The hashes above 0 and below theta, in their order."""
     taken = np.empty(len(hashes), np.uint64)
     count = 0
@@ -49,7 +48,7 @@ def hashes_below(hashes: npt.NDArray[np.uint64], theta: np.uint64) -> npt.NDArra
 
 
 @compiled(NEW_UINT64S, UINT64S)
-def distinct(hashes: Array) -> Array:
+def distinct(hashes: Uint64s) -> Uint64s:
     """Each hash above 0 once, in any order."""
     size = _ONE
     while size < _U(len(hashes)):
@@ -78,7 +77,7 @@ def _bucket(hash_: np.uint64, scale: np.float64, last: np.int64) -> np.uint64:
 
 
 @compiled(NEW_INT64S, UINT64S)
-def order_of(hashes: Array) -> npt.NDArray[np.int64]:
+def order_of(hashes: Uint64s) -> Int64s:
     """
     The positions of hashes in ascending order, equal ones in their own order; none if the hashes are uneven.
 
@@ -122,7 +121,7 @@ def order_of(hashes: Array) -> npt.NDArray[np.int64]:
 
 
 @inlined
-def _add(slots: Array, wanted: np.uint64, rows: np.uint64) -> int:
+def _add(slots: Uint64s, wanted: np.uint64, rows: np.uint64) -> int:
     """Add rows to a hash in the table; 1 if it is new, otherwise 0."""
     last = _U((len(slots) >> 1) - 1)
     new = 0
@@ -138,9 +137,7 @@ def _add(slots: Array, wanted: np.uint64, rows: np.uint64) -> int:
 
 
 @compiled(INT64, NEW_UINT64S, NEW_INT64S, UINT64S, STRIDED_UINT64S, UINT64, UINT64)
-def add_rows(
-    slots: Array, used: npt.NDArray[np.int64], hashes: Array, rows: Array, least: np.uint64, theta: np.uint64
-) -> int:
+def add_rows(slots: Uint64s, used: Int64s, hashes: Uint64s, rows: Uint64s, least: np.uint64, theta: np.uint64) -> int:
     """
     Add the rows of each hash to the table; skip hashes below ``least``, which is 1 or more, and from theta on.
 
@@ -177,7 +174,7 @@ def add_rows(
 
 
 @compiled(PAIR_OF_NEW_UINT64S, UINT64S, INT64, UINT64)
-def rows_below(slots: Array, used: int, theta: np.uint64) -> tuple[Array, Array]:
+def rows_below(slots: Uint64s, used: int, theta: np.uint64) -> tuple[Uint64s, Uint64s]:
     """The hashes of a table that are below theta, in any order, and the rows of each."""
     hashes, rows = np.empty(used + 1, np.uint64), np.empty(used + 1, np.uint64)  # and one that is not below
     count = 0

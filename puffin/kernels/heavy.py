@@ -19,7 +19,6 @@ rows are not counted, and which have none: whether a value is found to have many
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from puffin.kernels.compiler import (
     BYTES,
@@ -33,6 +32,10 @@ from puffin.kernels.compiler import (
     STRIDED_UINT64S,
     UINT64,
     UINT64S,
+    Bytes,
+    Int64s,
+    Uint32s,
+    Uint64s,
     compiled,
     inlined,
 )
@@ -49,13 +52,10 @@ _LINEAR_BITS = 5
 _LINEAR = 1 << _LINEAR_BITS  # fewer rows above the floor have a level for each number, others for each power of two
 _LEVELS = _LINEAR + 64
 
-Array = npt.NDArray[np.uint64]
-Buckets = npt.NDArray[np.uint32]
-
 
 @inlined
 def _count_buckets(
-    buckets: Buckets, hashes: Array, rows: Array, limits: tuple[np.uint64, np.uint64, np.uint64], looked_up: Array
+    buckets: Uint32s, hashes: Uint64s, rows: Uint64s, limits: tuple[np.uint64, np.uint64, np.uint64], looked_up: Uint64s
 ) -> np.uint64:
     """
     Add to buckets, unless the last of the limits is 0.
@@ -81,7 +81,9 @@ def _count_buckets(
 
 
 @inlined
-def _count_ones(buckets: Buckets, hashes: Array, limits: tuple[np.uint64, np.uint64], looked_up: Array) -> np.uint64:
+def _count_ones(
+    buckets: Uint32s, hashes: Uint64s, limits: tuple[np.uint64, np.uint64], looked_up: Uint64s
+) -> np.uint64:
     """
     As `_count_buckets`, for one row each, where no bucket gets full.
 
@@ -103,13 +105,13 @@ def _count_ones(buckets: Buckets, hashes: Array, limits: tuple[np.uint64, np.uin
 
 @compiled(INT64, NEW_UINT64S, NEW_UINT32S, NEW_INT64S, UINT64S, STRIDED_UINT64S, UINT64S, NEW_INT64S)
 def count_values(
-    slots: Array,
-    buckets: Buckets,
-    used: npt.NDArray[np.int64],
-    hashes: Array,
-    rows: Array,
-    limits: Array,
-    picked: npt.NDArray[np.int64],
+    slots: Uint64s,
+    buckets: Uint32s,
+    used: Int64s,
+    hashes: Uint64s,
+    rows: Uint64s,
+    limits: Uint64s,
+    picked: Int64s,
 ) -> int:
     """
     Add the rows of each hash to the table, at least one for each; skip the hash 0.
@@ -191,7 +193,7 @@ def _level(above: np.uint64) -> np.int64:
 
 
 @compiled(UINT64, UINT64S, UINT64)
-def least_common(slots: Array, floor: np.uint64) -> np.uint64:
+def least_common(slots: Uint64s, floor: np.uint64) -> np.uint64:
     """The rows that a value needs to stay, if at most half of the values of a table stay."""
     levels = np.zeros(_LEVELS, np.int64)
     seldom = _U(len(slots) >> 1)
@@ -209,7 +211,7 @@ def least_common(slots: Array, floor: np.uint64) -> np.uint64:
 
 
 @compiled(NONE, NEW_UINT32S, UINT64S, STRIDED_UINT64S)
-def fill_buckets(buckets: Buckets, hashes: Array, rows: Array) -> None:
+def fill_buckets(buckets: Uint32s, hashes: Uint64s, rows: Uint64s) -> None:
     """Add the rows of each hash to its bucket."""
     last = _U(len(buckets) - 1)
     for offset in range(len(hashes)):
@@ -219,7 +221,7 @@ def fill_buckets(buckets: Buckets, hashes: Array, rows: Array) -> None:
 
 
 @compiled(NEW_UINT64S, UINT64S, INT64, NEW_UINT32S, UINT64, UINT64)
-def values_above(slots: Array, used: int, buckets: Buckets, floor: np.uint64, theta: np.uint64) -> Array:
+def values_above(slots: Uint64s, used: int, buckets: Uint32s, floor: np.uint64, theta: np.uint64) -> Uint64s:
     """The four words of each value in a busy bucket with more rows than the floor, or below theta, as a shadow."""
     seldom = _U(len(slots) >> 1)
     calm = min(floor, MOST_IN_BUCKET - _ONE)
@@ -238,7 +240,7 @@ def values_above(slots: Array, used: int, buckets: Buckets, floor: np.uint64, th
 
 
 @compiled(INT64, NEW_UINT64S, UINT64S)
-def put_values(slots: Array, values: Array) -> int:
+def put_values(slots: Uint64s, values: Uint64s) -> int:
     """Put values, four words each, into an empty table; how many."""
     seldom = _U(len(slots) >> 1)
     last = _U((len(slots) >> 2) - 1)
@@ -254,7 +256,7 @@ def put_values(slots: Array, values: Array) -> int:
 
 
 @compiled(NEW_INT64S, NEW_UINT64S, UINT64, UINT64)
-def keep_places(slots: Array, theta: np.uint64, many: np.uint64) -> npt.NDArray[np.int64]:
+def keep_places(slots: Uint64s, theta: np.uint64, many: np.uint64) -> Int64s:
     """The places of values that are still wanted, which get new ones: those in this order."""
     kept = np.empty(len(slots) >> 2, np.int64)
     seldom = _U(len(slots) >> 1)
@@ -274,12 +276,12 @@ def keep_places(slots: Array, theta: np.uint64, many: np.uint64) -> npt.NDArray[
 
 @compiled(NEW_BYTES, BYTES, INT64S, INT64S, INT64, NEW_INT64S)
 def pick_strings(
-    data: npt.NDArray[np.uint8],
-    offsets: npt.NDArray[np.int64],
-    positions: npt.NDArray[np.int64],
+    data: Bytes,
+    offsets: Int64s,
+    positions: Int64s,
     most: int,
-    ends: npt.NDArray[np.int64],
-) -> npt.NDArray[np.uint8]:
+    ends: Int64s,
+) -> Bytes:
     """
     The bytes of the strings at these positions, of each at most so many; ``ends`` gets one offset more than positions.
 

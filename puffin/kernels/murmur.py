@@ -8,7 +8,6 @@ MurmurHash3 x64 128 with seed 9001, first 64 bits shifted right by one: the hash
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from puffin.kernels.compiler import (
     BYTES,
@@ -18,6 +17,10 @@ from puffin.kernels.compiler import (
     UINT64,
     UINT64S,
     WORDS_AT_EVERY_BYTE,
+    Bytes,
+    Int64s,
+    Uint64s,
+    WordsAt,
     compiled,
     inlined,
 )
@@ -66,7 +69,7 @@ def _finish(h1: np.uint64, h2: np.uint64, length: np.uint64) -> np.uint64:
 
 
 @compiled(NEW_UINT64S, UINT64S, UINT64)
-def hash_words(low: npt.NDArray[np.uint64], length: np.uint64) -> npt.NDArray[np.uint64]:
+def hash_words(low: Uint64s, length: np.uint64) -> Uint64s:
     """Hash values of one length of at most eight bytes."""
     hashes = np.empty(len(low), np.uint64)
     for i in range(len(low)):
@@ -75,7 +78,7 @@ def hash_words(low: npt.NDArray[np.uint64], length: np.uint64) -> npt.NDArray[np
 
 
 @compiled(NEW_UINT64S, UINT64S, UINT64S)
-def hash_words_of_lengths(low: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def hash_words_of_lengths(low: Uint64s, lengths: Uint64s) -> Uint64s:
     """Hash values of at most eight bytes, each with its length."""
     hashes = np.empty(len(low), np.uint64)
     for i in range(len(low)):
@@ -84,9 +87,7 @@ def hash_words_of_lengths(low: npt.NDArray[np.uint64], lengths: npt.NDArray[np.u
 
 
 @compiled(NEW_UINT64S, STRIDED_UINT64S, STRIDED_UINT64S, UINT64S)
-def hash_pairs_of_lengths(
-    low: npt.NDArray[np.uint64], high: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint64]
-) -> npt.NDArray[np.uint64]:
+def hash_pairs_of_lengths(low: Uint64s, high: Uint64s, lengths: Uint64s) -> Uint64s:
     """Hash values of nine to fifteen bytes, each with its length."""
     hashes = np.empty(len(low), np.uint64)
     for i in range(len(low)):
@@ -95,7 +96,7 @@ def hash_pairs_of_lengths(
 
 
 @compiled(NEW_UINT64S, STRIDED_UINT64S, STRIDED_UINT64S)
-def hash_blocks(low: npt.NDArray[np.uint64], high: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def hash_blocks(low: Uint64s, high: Uint64s) -> Uint64s:
     """Hash values of sixteen bytes."""
     hashes = np.empty(len(low), np.uint64)
     for i in range(len(low)):
@@ -106,9 +107,7 @@ def hash_blocks(low: npt.NDArray[np.uint64], high: npt.NDArray[np.uint64]) -> np
 
 
 @compiled(NEW_UINT64S, BYTES, WORDS_AT_EVERY_BYTE, INT64S)
-def hash_strings(
-    data: npt.NDArray[np.uint8], words_at: npt.NDArray[np.uint64], offsets: npt.NDArray[np.int64]
-) -> npt.NDArray[np.uint64]:
+def hash_strings(data: Bytes, words_at: WordsAt, offsets: Int64s) -> Uint64s:
     """
     Hash the strings ``data[offsets[i]:offsets[i + 1]]``, without the empty ones.
 

@@ -1,9 +1,8 @@
 """
 Count the values of Parquet pages, or lay them out as Arrow has them.
 
-The bytes may be hostile and numba checks no bounds, so every kernel compares each position with the end of the bytes
-before it reads there. Where a kernel takes ``words_at``, the little-endian word at each byte, the caller has added
-eight bytes of padding. ``spans`` has a row for each page, as `puffin.kernels.pages.find_values` leaves it.
+Where a kernel takes ``words_at``, the little-endian word at each byte, the caller has added eight bytes of padding.
+``spans`` has a row for each page, as `puffin.kernels.pages.find_values` leaves it.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from puffin.kernels.compiler import (
     BYTES,
@@ -22,16 +20,15 @@ from puffin.kernels.compiler import (
     NEW_WORDS_AT_EVERY_BYTE,
     NONE,
     WORDS_AT_EVERY_BYTE,
+    Bytes,
+    Int64s,
+    WordsAt,
     compiled,
     inlined,
 )
 from puffin.kernels.decimals import swapped
 from puffin.kernels.pages import count_highest, little_endian, ones
 from puffin.kernels.parquet import count_hybrid
-
-Int64s = npt.NDArray[np.int64]
-Bytes = npt.NDArray[np.uint8]
-WordsAt = npt.NDArray[np.uint64]
 
 _U: Any = np.uint64
 _I: Any = np.int64

@@ -1,21 +1,23 @@
-"""
-Find the pages of a Parquet column chunk, and where in each of them its values are.
-
-The bytes may be hostile and numba checks no bounds, so every kernel compares each position with the end of the bytes
-before it reads there.
-"""
+"""Find the pages of a Parquet column chunk, and where in each of them its values are."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from puffin.kernels.compiler import BYTES, INT64, INT64_ROWS, INT64S, NEW_INT64_ROWS, NEW_INT64S, compiled, inlined
-
-Int64s = npt.NDArray[np.int64]
-Bytes = npt.NDArray[np.uint8]
+from puffin.kernels.compiler import (
+    BYTES,
+    INT64,
+    INT64_ROWS,
+    INT64S,
+    NEW_INT64_ROWS,
+    NEW_INT64S,
+    Bytes,
+    Int64s,
+    compiled,
+    inlined,
+)
 
 _I: Any = np.int64
 _U: Any = np.uint64

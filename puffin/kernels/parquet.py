@@ -1,9 +1,8 @@
 """
 Count Parquet's levels and dictionary indices, and find Snappy's blocks, without leaving the bytes given.
 
-numba checks no bounds, and the bytes may be hostile. So every kernel here checks each run and each element against the
-end of the bytes before it reads them. ``words_at`` has the little-endian word at each byte and at the end, for which
-the caller adds eight bytes of padding: one load reads a word at any offset.
+``words_at`` has the little-endian word at each byte and at the end, for which the caller adds eight bytes of padding:
+one load reads a word at any offset.
 
 All numbers are ``uint64``: with one signed number in a sum, numba would compute in floating point.
 """
@@ -13,9 +12,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from puffin.kernels.compiler import BYTES, INT64, NEW_INT64S, WORDS_AT_EVERY_BYTE, compiled, inlined
+from puffin.kernels.compiler import (
+    BYTES,
+    INT64,
+    NEW_INT64S,
+    WORDS_AT_EVERY_BYTE,
+    Bytes,
+    Int64s,
+    WordsAt,
+    compiled,
+    inlined,
+)
 
 _U = np.uint64
 _ZERO, _ONE, _TWO, _THREE, _FOUR, _FIVE, _SEVEN, _EIGHT = (_U(i) for i in (0, 1, 2, 3, 4, 5, 7, 8))
@@ -38,7 +46,7 @@ def _bits_of_patterns(width: Any, values: Any) -> Any:
 
 
 @inlined
-def _count_patterns(words_at: npt.NDArray[np.uint64], start: Any, steps: Any, bits: Any, patterns: Any) -> None:
+def _count_patterns(words_at: WordsAt, start: Any, steps: Any, bits: Any, patterns: Any) -> None:
     """Count so many times eight numbers of at most eight bits, those at each of the eight places for themselves."""
     mask = (_ONE << bits) - _ONE
     for step in range(steps):
@@ -50,7 +58,7 @@ def _count_patterns(words_at: npt.NDArray[np.uint64], start: Any, steps: Any, bi
 
 
 @inlined
-def _add_patterns(patterns: Any, bits: Any, width: Any, lanes: Any, counts: npt.NDArray[np.int64]) -> Any:
+def _add_patterns(patterns: Any, bits: Any, width: Any, lanes: Any, counts: Int64s) -> Any:
     """Add the numbers in each pattern to their counters; -1 if one has none."""
     mask = (_ONE << width) - _ONE
     for pattern in range(_ONE << bits):
@@ -69,9 +77,7 @@ def _add_patterns(patterns: Any, bits: Any, width: Any, lanes: Any, counts: npt.
 
 
 @inlined
-def _count_packed(
-    words_at: npt.NDArray[np.uint64], bit: Any, values: Any, width: Any, lanes: int, counts: npt.NDArray[np.int64]
-) -> bool:
+def _count_packed(words_at: WordsAt, bit: Any, values: Any, width: Any, lanes: int, counts: Int64s) -> bool:
     """Count so many numbers from a bit on; false if one has no counter."""
     mask, numbers = (_ONE << width) - _ONE, _U(len(counts) // lanes)
     per_number, last_lane = _U(lanes), _U(lanes - 1)
@@ -101,9 +107,7 @@ def _count_packed(
 
 
 @compiled(INT64, WORDS_AT_EVERY_BYTE, INT64, INT64, INT64, NEW_INT64S)
-def count_hybrid(
-    words_at: npt.NDArray[np.uint64], num_values: int, bit_width: int, lanes: int, counts: npt.NDArray[np.int64]
-) -> int:
+def count_hybrid(words_at: WordsAt, num_values: int, bit_width: int, lanes: int, counts: Int64s) -> int:
     """
     Count how often each number occurs in RLE / bit-packing hybrid data.
 
@@ -164,7 +168,7 @@ def count_hybrid(
 
 
 @compiled(INT64, WORDS_AT_EVERY_BYTE, INT64, NEW_INT64S)
-def find_snappy_blocks(words_at: npt.NDArray[np.uint64], size: int, ends: npt.NDArray[np.int64]) -> int:
+def find_snappy_blocks(words_at: WordsAt, size: int, ends: Int64s) -> int:
     """
     Find the raw Snappy elements that end at a multiple of 64 KiB of output.
 
@@ -212,7 +216,7 @@ def find_snappy_blocks(words_at: npt.NDArray[np.uint64], size: int, ends: npt.ND
 
 
 @inlined
-def _lz4_length(data: npt.NDArray[np.uint8], at: Any, length: Any) -> Any:
+def _lz4_length(data: Bytes, at: Any, length: Any) -> Any:
     """A length that begins with these four bits, and the offset after it, or -1 if the bytes end before it does."""
     is_long = length == _LONG_LENGTH
     while is_long:
@@ -226,7 +230,7 @@ def _lz4_length(data: npt.NDArray[np.uint8], at: Any, length: Any) -> Any:
 
 
 @compiled(INT64, BYTES)
-def lz4_size(data: npt.NDArray[np.uint8]) -> int:
+def lz4_size(data: Bytes) -> int:
     """
     The bytes that an LZ4 block becomes; -1 if it ends too early.
 

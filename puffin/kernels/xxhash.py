@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from puffin.kernels.compiler import (
     BYTES,
@@ -13,6 +12,10 @@ from puffin.kernels.compiler import (
     UINT64,
     UINT64S,
     WORDS_AT_EVERY_BYTE,
+    Bytes,
+    Int64s,
+    Uint64s,
+    WordsAt,
     compiled,
     inlined,
 )
@@ -73,7 +76,7 @@ def _avalanche(state: np.uint64) -> np.uint64:
 
 
 @compiled(NEW_UINT64S, UINT64S, UINT64)
-def hash_words(low: npt.NDArray[np.uint64], length: np.uint64) -> npt.NDArray[np.uint64]:
+def hash_words(low: Uint64s, length: np.uint64) -> Uint64s:
     """Hash values of four or of eight bytes."""
     hashes = np.empty(len(low), np.uint64)
     if length == _U(4):
@@ -86,7 +89,7 @@ def hash_words(low: npt.NDArray[np.uint64], length: np.uint64) -> npt.NDArray[np
 
 
 @compiled(NEW_UINT64S, STRIDED_UINT64S, STRIDED_UINT64S)
-def hash_blocks(low: npt.NDArray[np.uint64], high: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def hash_blocks(low: Uint64s, high: Uint64s) -> Uint64s:
     """Hash values of sixteen bytes."""
     hashes = np.empty(len(low), np.uint64)
     for i in range(len(low)):
@@ -95,9 +98,7 @@ def hash_blocks(low: npt.NDArray[np.uint64], high: npt.NDArray[np.uint64]) -> np
 
 
 @compiled(NEW_UINT64S, BYTES, WORDS_AT_EVERY_BYTE, INT64S)
-def hash_strings(
-    data: npt.NDArray[np.uint8], words_at: npt.NDArray[np.uint64], offsets: npt.NDArray[np.int64]
-) -> npt.NDArray[np.uint64]:
+def hash_strings(data: Bytes, words_at: WordsAt, offsets: Int64s) -> Uint64s:
     """
     Hash the strings ``data[offsets[i]:offsets[i + 1]]``.
 
