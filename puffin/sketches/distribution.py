@@ -122,7 +122,7 @@ class Distribution(ByImage):
     @property
     def _chosen(self) -> Distribution:
         """
-        The same without values that are there for their hashes.
+        Only the heavy values, which were not chosen by their hashes; of a complete distribution, all values.
 
         Values are heavy by their ``low`` rows. If those of the sample were counted in more parts than others are, heavy
         values would be more frequent in the sample than elsewhere. A value that is not heavy may be in the sample and
@@ -183,7 +183,7 @@ class Distribution(ByImage):
         return replace(found, buckets=None) if counts.theta == MAX_THETA else found
 
     def bucketed(self, counts: RowCounts) -> Distribution:
-        """The same with the buckets that row counts of the same rows make unnecessary."""
+        """With buckets, computed from row counts of the same rows if they were omitted."""
         if self.buckets is not None or counts.theta < MAX_THETA:
             return self
         return replace(self, buckets=in_buckets(counts.hashes, counts.rows.view(np.uint64), BUCKETS))

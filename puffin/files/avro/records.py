@@ -95,7 +95,7 @@ def _records(data: bytes, wanted: Wanted, sought: SoughtTexts | None) -> Iterato
     for block in container.blocks():
         cursor = _Cursor(block.content)
         records = _bounded(block.records, cursor)
-        if sought is not None and not sought.may_stand_in(block.content):
+        if sought is not None and not sought.may_be_in(block.content):
             yield from itertools.repeat({}, records)
             continue
         cursor.gaps = gaps_in(block)

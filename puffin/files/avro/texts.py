@@ -22,7 +22,7 @@ class SoughtTexts:
         prefix = _common_prefix(min(self._texts, default=b""), max(self._texts, default=b""))
         self._prefix = prefix if len(prefix) >= _SHORTEST_PREFIX else b""
 
-    def may_stand_in(self, content: bytes) -> bool:
+    def may_be_in(self, content: bytes) -> bool:
         """Whether a block may have one of the texts; never False if it has."""
         if not self._prefix:
             return bool(self._texts)

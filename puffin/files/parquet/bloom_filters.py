@@ -1,5 +1,5 @@
 """
-Read the Bloom filters that stand in a Parquet file.
+Read the Bloom filters that are stored in a Parquet file.
 
 ::
 

@@ -146,7 +146,7 @@ class ChunkPlanner:
         """
         plans = {}
         for path in paths:
-            chunk, arrow_type = self._chunk(row_group, path), self._leaf_type(path)
+            chunk, arrow_type = self.chunk(row_group, path), self._leaf_type(path)
             if chunk is None or arrow_type is None:
                 plans[path] = ChunkPlan(Route.ROWS, None, arrow_type)
             else:
@@ -158,10 +158,11 @@ class ChunkPlanner:
                 plans[path] = ChunkPlan(route, chunk, arrow_type, pays_as_dictionary, is_collected)
         return plans
 
-    def chunk(self, row_group: int, leaf: int) -> ColumnChunk | None:
-        """The chunk of a leaf by its place; None if the footer or the chunk is invalid, or as in `RowGroup`."""
+    def chunk(self, row_group: int, leaf: int | Path) -> ColumnChunk | None:
+        """The chunk of a leaf, by place or path; None if the footer or the chunk is invalid, or as in `RowGroup`."""
         try:
-            return self.row_groups[row_group][leaf] if row_group < len(self.row_groups) else None
+            group = self.row_groups[row_group] if row_group < len(self.row_groups) else None
+            return None if group is None else group.find(leaf) if isinstance(leaf, tuple) else group[leaf]
         except CorruptDataFileError:
             return None
 
@@ -170,12 +171,6 @@ class ChunkPlanner:
         if path not in self._types:
             self._types[path] = leaf_type(self._schema, path)
         return self._types[path]
-
-    def _chunk(self, row_group: int, path: Path) -> ColumnChunk | None:
-        try:
-            return self.row_groups[row_group].find(path) if row_group < len(self.row_groups) else None
-        except CorruptDataFileError:
-            return None
 
 
 def _route(chunk: ColumnChunk, arrow_type: pa.DataType, is_page_enough: bool) -> Route:

@@ -332,7 +332,7 @@ def test_chunk_without_encoding_stats_that_fell_back_is_read_from_its_pages(monk
     texts = [f"text {i}" for i in range(ROWS)]
     file = written({"s": texts}, dictionary_pagesize_limit=1000, data_page_size=500, write_batch_size=50)
     chunk = dataclasses.replace(plan_of(file).chunk, encoding_stats=())
-    monkeypatch.setattr(ChunkPlanner, "_chunk", lambda *_: chunk)
+    monkeypatch.setattr(ChunkPlanner, "chunk", lambda *_: chunk)
     plan = plan_of(file)
     assert plan.route is PAGES
     assert sum(len(values.array) for values in plan.read(pa.BufferReader(file))) == ROWS
