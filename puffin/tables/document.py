@@ -47,6 +47,7 @@ def all_schemas(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def partition_specs(document: Mapping[str, Any]) -> dict[int, list[dict[str, Any]]]:
     """
     The fields of every partition spec by spec id, each with a ``source-id`` and a ``field-id`` in any format version.
+    Transforms are in lower case: readers take any.
 
     Version 1 may have a single spec under ``partition-spec`` and omit field ids, which then count from 1000. Version 3
     may have ``source-ids`` instead; the first one counts.
@@ -96,6 +97,7 @@ def _partition_fields(fields: Iterable[Mapping[str, Any]]) -> list[dict[str, Any
         for key, kind in _PARTITION_FIELD.items():
             if type(field[key]) is not kind:
                 raise TypeError(f"{key}: expected {kind.__name__}, found {repr(field[key])[:_SHOWN]}")
+        field["transform"] = field["transform"].lower()
     return complete
 
 

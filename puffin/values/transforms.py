@@ -1,9 +1,9 @@
 """
 Partition transforms (spec, "Partition Transforms"): their result types, and partition values as text.
 
-Here a transform is the string in a partition spec, a type is the source column's, and a value is in the form of
-manifests: days, microseconds, nanoseconds, bytes. Only a decimal is a ``Decimal``, because the width of its bytes
-depends on the type; `partition_value` converts it.
+Here a transform is the string in a partition spec, in lower case, a type is the source column's, and a value is in the
+form of manifests: days, microseconds, nanoseconds, bytes. Only a decimal is a ``Decimal``, because the width of its
+bytes depends on the type; `partition_value` converts it.
 
 The text of a partition is Iceberg's own (Java's ``PartitionSpec.partitionToPath``), which people know from the paths of
 their data files.
@@ -25,7 +25,7 @@ from puffin.values.value_type import ValueType
 
 _NULL = "null"
 
-_WITH_WIDTH = re.compile(r"(bucket|truncate)\[([0-9]{1,10})\]", re.IGNORECASE)
+_WITH_WIDTH = re.compile(r"(bucket|truncate)\[([0-9]{1,10})\]")
 _CALENDAR = {"year": "Y", "month": "M", "day": "D", "hour": "h"}  # to the units of numpy's datetime64
 _CALENDAR_TEXT = {
     "year": re.compile(r"\d{4}"),
@@ -68,7 +68,7 @@ def partition_value(type_: str, physical: Any) -> Any:
 
 
 def overflowing(truncated: int, width: int) -> list[range]:
-    """The least integers that ``truncate`` may have made this one of: below them, Java's overflow to the largest."""
+    """The integers near the smallest int or long that Java's ``truncate`` turns into this one, as it overflows."""
     return [
         range(max(-most, truncated - 2 * most), truncated - 2 * most + width)
         for most in (1 << 31, 1 << 63)
@@ -116,11 +116,11 @@ def to_partition_value(transform: str, source_type: str, text: str) -> Any:
 def parsed_transform(transform: str) -> tuple[str, int]:
     """The name and the width of a transform, or 0 for one without; UnsupportedTableError if it is unknown."""
     if match := _WITH_WIDTH.fullmatch(transform):
-        name, width = match[1].lower(), int(match[2])
+        name, width = match[1], int(match[2])
         if width:
             return name, width
-    elif (name := transform.lower()) in (*_CALENDAR, "identity", "void"):
-        return name, 0
+    elif transform in (*_CALENDAR, "identity", "void"):
+        return transform, 0
     raise UnsupportedTableError(f"partition transform {transform!r} is not known")
 
 

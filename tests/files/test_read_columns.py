@@ -317,6 +317,15 @@ def test_dropped_partition_column_is_no_obstacle(make_table):
     assert table.read().sketches["id"] == sketch_of([6], "long")
 
 
+def test_transforms_are_read_in_any_case(make_table):
+    """As Iceberg's Java library does."""
+    table = make_table([(1, "id", "long"), (2, "p", "string")], spec=[(2, "identity")])
+    bare = table.write("bare.parquet", pa.table({"id": [2, 3]}), {"id": 1})
+    table.snapshot(table.data(bare, partition=("x",)))
+    table.document["partition-specs"][0]["fields"][0]["transform"] = "Identity"
+    assert table.read("p").sketches["p"] == sketch_of(["x"], "string")
+
+
 @pytest.mark.parametrize("rewrite", ["source-ids", "no field-id"])
 def test_partition_fields_of_versions_1_and_3_are_read(make_table, rewrite):
     table = make_table(

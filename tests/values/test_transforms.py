@@ -26,16 +26,15 @@ UUID_OF_THE_SPEC = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7").bytes
         ("identity", "decimal(9, 2)", "decimal(9, 2)"),
         ("void", "double", "double"),
         ("bucket[8]", "uuid", "int"),
-        ("Bucket[8]", "fixed[3]", "int"),
+        ("bucket[8]", "fixed[3]", "int"),
         ("truncate[8]", "decimal(38,0)", "decimal(38,0)"),
         ("year", "date", "int"),
-        ("MONTH", "timestamptz_ns", "int"),
+        ("month", "timestamptz_ns", "int"),
         ("day", "timestamp", "date"),
         ("hour", "timestamp_ns", "int"),
     ],
 )
 def test_result_type_follows_from_transform_and_source(transform, source, result):
-    """Transform names match in any case, as in Java."""
     assert result_type(transform, source) == result
 
 
