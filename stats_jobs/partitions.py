@@ -28,7 +28,7 @@ from puffin.statistics.basis import Unfit, nearest_fit
 from puffin.statistics.kinds import PARTITION_SKETCHES
 from puffin.tables.base import Column, Snapshot
 from puffin.tables.scan_task import FileScanTask
-from puffin.values.partition_tuples import PartitionKey, partition_key
+from puffin.values.partition_tuples import PartitionKey, partition_key, plain_key
 from puffin.values.value_type import hashes_alike
 from stats_jobs.options import FULL
 from stats_jobs.scan import Work
@@ -166,6 +166,8 @@ class _Planner:
             raise Unfit(known.mapping_doubt)
         reading = self._read_since(known.snapshot)
         base = self._target.blobs.require(known, PARTITION_SKETCHES)
+        if any(plain_key(key, self._target.opened.state.tuple_types) != key for key in base.keys):
+            raise Unfit("the earlier sketches by partition, of version 0.1.0, write decimals with an exponent")
         wanted = _lg_k_for((set(base.keys) - reading.stale) | reading.partitions)
         if base.lg_k < wanted - _TOLERANCE:
             raise Unfit(f"the earlier sketches by partition have lg-k {base.lg_k}, so many partitions have {wanted}")

@@ -14,7 +14,6 @@ from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.storage.shelf import Shelf
 from puffin.tables.base import Column, Snapshot, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
-from puffin.values.partition_tuples import tuple_types
 from stats_jobs.options import FULL, INCREMENTAL, Options
 from stats_jobs.steps import KeptSteps
 
@@ -89,8 +88,7 @@ class Target:
     @property
     def is_partitioned(self) -> bool:
         """Whether the table has, or ever had, a partition spec that we understand."""
-        state = self.opened.state
-        return any(tuple_types(spec, state.source_types) for spec in state.partition_specs.values())
+        return any(self.opened.state.tuple_types.values())
 
     def check_not_incremental(self, reasons: Iterable[tuple[Column, str | None]]) -> None:
         """Raise UnsupportedError if this run is incremental and there is a reason to read every row of a column."""

@@ -7,7 +7,6 @@ What it makes of a filter is passed on as our own expression, so that nothing el
 from __future__ import annotations
 
 import contextlib
-import decimal
 import functools
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from puffin.iceberg.simple_binding import bound_test, simple_fields
 from puffin.iceberg.simple_filter import Simple, SimpleTest, SimpleTests, read_filter
 from puffin.tables.expression import Constant, Expression, Op, Predicate, combined
 from puffin.tables.schema import fields_of
-from puffin.values.json_values import to_json
+from puffin.values.partition_tuples import value_to_json
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
@@ -148,9 +147,7 @@ def _optional(struct: Mapping[str, Any]) -> Iterator[NestedField]:
 
 
 def _json_literal(type_: str, value: Any) -> Any:
-    if isinstance(value, uuid.UUID | decimal.Decimal):
-        return str(value)
-    return to_json(type_, value)
+    return str(value) if isinstance(value, uuid.UUID) else value_to_json(type_, value)
 
 
 _PREDICATES = {op: name for name, op in OPERATORS.items()}

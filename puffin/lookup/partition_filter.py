@@ -17,7 +17,7 @@ from puffin.planning.partitions import known_specs, may_pass
 from puffin.tables.document import current_schema
 from puffin.tables.expression import Combination, Constant, Expression, PartitionTest
 from puffin.tables.state import TableState
-from puffin.values.partition_tuples import PartitionKey, tuple_types, value_to_json
+from puffin.values.partition_tuples import PartitionKey, plain_key, value_to_json
 from puffin.values.transforms import result_type, to_partition_value
 
 _Spec: TypeAlias = Sequence[Mapping[str, Any]]
@@ -41,9 +41,8 @@ class PartitionFilter:
     """
 
     def __init__(self, state: TableState, partitions: Sequence[str] = (), where: str | None = None) -> None:
-        types, specs = state.source_types, known_specs(state)
-        self._types = {spec_id: tuple_types(spec, types) for spec_id, spec in specs.items()}
-        self._named = [_named(text, specs, types) for text in partitions]
+        self._types, specs = state.tuple_types, known_specs(state)
+        self._named = [_named(text, specs, state.source_types) for text in partitions]
         self._where: Expression = Constant(True)
         if where is not None:
             from puffin.iceberg.filters import FilterParser
@@ -55,7 +54,7 @@ class PartitionFilter:
     def __call__(self, key: PartitionKey) -> bool:
         """Whether a partition is selected; CorruptMetadataError if a value does not fit its field."""
         if key not in self._known:
-            spec_id, text = key
+            spec_id, text = plain_key(key, self._types)
             partition = json.loads(text)
             self._known[key] = self._is_named(spec_id, partition) and self._passes(self._where, spec_id, partition)
         return self._known[key]

@@ -13,7 +13,7 @@ from puffin.planning.flags import Flags
 from puffin.tables.expression import PartitionTest, Predicate
 from puffin.tables.scan_task import FileScanTask
 from puffin.tables.state import TableState
-from puffin.values.partition_tuples import tuple_types, value_from_json
+from puffin.values.partition_tuples import value_from_json
 
 _Places: TypeAlias = "npt.NDArray[np.int64]"
 _Kinds: TypeAlias = "tuple[_Places, _Places, Sequence[Mapping[str, Any]]]"
@@ -23,7 +23,7 @@ _Kinds: TypeAlias = "tuple[_Places, _Places, Sequence[Mapping[str, Any]]]"
 def known_specs(state: TableState) -> dict[int, list[Mapping[str, Any]]]:
     """The fields of each partition spec that the tuples of data files have."""
     return {
-        spec_id: [field for field in spec if field["field-id"] in tuple_types(spec, state.source_types)]
+        spec_id: [field for field in spec if field["field-id"] in state.tuple_types[spec_id]]
         for spec_id, spec in state.partition_specs.items()
     }
 
@@ -44,9 +44,8 @@ class FilePartitions:
     """
 
     def __init__(self, state: TableState, tasks: Sequence[FileScanTask]) -> None:
-        specs = state.partition_specs
-        self.names = {str(field["field-id"]): str(field["name"]) for spec in specs.values() for field in spec}
-        self._types = {spec_id: tuple_types(spec, state.source_types) for spec_id, spec in specs.items()}
+        self.names = {str(f["field-id"]): str(f["name"]) for spec in state.partition_specs.values() for f in spec}
+        self._types = state.tuple_types
         self._tuples: list[tuple[int, Mapping[str, Any]]] = []
         self._of_files = np.empty(len(tasks), np.int64)
         self._known_kinds: dict[tuple[int, frozenset[str]], _Kinds] = {}

@@ -153,7 +153,7 @@ def scan_of(opened: TableSnapshot, plan: FilePlan, request: ScanRequest, *, take
     for warning in plan.warnings:
         _log.warning("%s: %s", opened.name, warning)
     residual = residual_of(request.filter, opened.state, is_java=takes_null)
-    encoder = TaskEncoder(opened.state.partition_specs, residual, takes_null, opened.state.source_types)
+    encoder = TaskEncoder(opened.state.partition_specs, opened.state.tuple_types, residual, takes_null)
     metrics = _statistics(opened, request.stats_fields) if len(plan.all_files) else ()
     # The texts of a filter may be large, and the residual has it.
     return PlannedScan(

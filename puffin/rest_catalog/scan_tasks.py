@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from puffin.iceberg.scan.manifests import ColumnMetrics
 from puffin.tables.scan_task import DATA, EQUALITY_DELETES, POSITION_DELETES, ContentFile, FileScanTask
 from puffin.values.json_values import has_no_word, in_words
-from puffin.values.partition_tuples import tuple_types, value_from_json
+from puffin.values.partition_tuples import value_from_json
 
 Metrics: TypeAlias = Mapping[int, ColumnMetrics]
 """Of one file, by field id."""
@@ -40,17 +40,17 @@ class TaskEncoder:
 
     Attributes:
         specs: The fields of each partition spec.
+        types: Of the values in partition tuples by field id, by spec id.
         residual: The filter that the client applies to rows, encoded.
         takes_null: Whether the client takes null in a partition tuple, and reads values by their types. One that does
             not gets dates and times as numbers, and a value of another type instead of null and bytes: it uses a value
             only for a partition column that is missing in the file, and then fails.
-        source_types: Of the columns, by field id.
     """
 
     specs: Mapping[int, Sequence[Mapping[str, Any]]]
+    types: Mapping[int, Mapping[int, str]]
     residual: bytes
-    takes_null: bool = True
-    source_types: Mapping[int, str] = dataclasses.field(default_factory=dict)
+    takes_null: bool
 
     def encode(self, tasks: Iterable[FileScanTask], metrics: Iterable[Metrics]) -> bytes:
         """The keys ``delete-files`` and ``file-scan-tasks`` of an answer, with their values."""
@@ -95,7 +95,7 @@ class TaskEncoder:
         values = [file.partition.get(str(field["field-id"])) for field in spec]
         if self.takes_null:
             return [in_words(value) for value in values]
-        types = tuple_types(spec, self.source_types)
+        types = self.types.get(file.spec_id, {})
         return [_plain(types.get(field["field-id"]), value) for field, value in zip(spec, values, strict=True)]
 
 

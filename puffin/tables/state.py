@@ -14,6 +14,7 @@ from puffin.tables.arguments import did_you_mean
 from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry, natural_number
 from puffin.tables.document import NAME_MAPPING, all_schemas, mapping_digest, name_mapping, partition_specs
 from puffin.tables.schema import primitive_columns
+from puffin.values.partition_tuples import tuple_types
 from puffin.values.value_type import is_hashable
 
 _ABOUT_SCHEMAS_AND_PARTITIONS = (
@@ -156,6 +157,11 @@ class TableState:
     def partition_specs(self) -> dict[int, list[dict[str, Any]]]:
         """The fields of every partition spec by spec id; see `puffin.tables.document.partition_specs`."""
         return partition_specs(self.document)
+
+    @functools.cached_property
+    def tuple_types(self) -> Mapping[int, Mapping[int, str]]:
+        """The fields of partition tuples with the types of their values, by spec id."""
+        return {spec_id: tuple_types(spec, self.source_types) for spec_id, spec in self.partition_specs.items()}
 
     @functools.cached_property
     def name_mapping(self) -> list[dict[str, Any]] | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from puffin.values.decimals import unscaled_bytes
+
 _MASK = (1 << 32) - 1
 _WORD, _LONG = 4, 8
 
@@ -15,8 +17,7 @@ def bucket(type_: str, value: int | bytes, count: int) -> int:
     if isinstance(value, bytes):
         data = value
     elif type_.startswith("decimal"):
-        magnitude = value if value >= 0 else ~value
-        data = value.to_bytes(magnitude.bit_length() // 8 + 1, "big", signed=True)
+        data = unscaled_bytes(value)
     else:
         micros = value // 1000 if type_.endswith("_ns") else value
         data = micros.to_bytes(_LONG, "little", signed=True)

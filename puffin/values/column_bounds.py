@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from puffin.errors import PuffinError
 from puffin.values.column_summary import JsonValue
-from puffin.values.decimals import to_unscaled
+from puffin.values.decimals import decimal_text, to_decimal, to_unscaled
 from puffin.values.json_values import to_json, to_scalar
 from puffin.values.manifest_bounds import manifest_bound
 from puffin.values.truncation import truncate_lower, truncate_upper
@@ -110,11 +110,10 @@ def comparable_to_json(type_: str, bound: Bound) -> JsonValue:
     """A bound in JSON single-value form; None if it is no value, infinite, or has no text that can be read back."""
     if isinstance(bound, Missing) or (isinstance(bound, float) and math.isinf(bound)):
         return None
-    physical: Any = bound
-    if ValueType.parse(type_).name == "decimal":
-        physical = int(bound).to_bytes((int(bound).bit_length() + 8) // 8, "big", signed=True)
+    column = ValueType.parse(type_)
     try:
-        found: JsonValue = to_json(type_, physical)
+        is_decimal = column.name == "decimal"
+        found = decimal_text(to_decimal(int(bound), column.scale)) if is_decimal else to_json(type_, bound)
     except PuffinError:
         return None
     # For a time beyond the day, Arrow writes text that nobody can parse.

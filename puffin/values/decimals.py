@@ -12,6 +12,16 @@ def to_decimal(unscaled: int, scale: int) -> decimal.Decimal:
     return decimal.Decimal(unscaled).scaleb(-scale, _EXACT)
 
 
+def decimal_text(value: decimal.Decimal) -> str:
+    """The text in digits alone (appendix D); ``str`` gives small numbers an exponent."""
+    return f"{value:f}"
+
+
+def unscaled_bytes(unscaled: int) -> bytes:
+    """The fewest bytes that hold a number with its sign (appendix D)."""
+    return unscaled.to_bytes((unscaled + (unscaled < 0)).bit_length() // 8 + 1, "big", signed=True)
+
+
 def to_unscaled(value: decimal.Decimal, scale: int) -> int:
     """The unscaled number; cuts off digits beyond the scale."""
     return int(value.scaleb(scale, _EXACT))

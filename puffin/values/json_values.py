@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from puffin.errors import CorruptMetadataError
-from puffin.values.decimals import to_decimal
+from puffin.values.decimals import decimal_text, to_decimal
 from puffin.values.value_type import ValueType
 
 _ARROW_TYPES: dict[str, pa.DataType] = {
@@ -67,7 +67,7 @@ def to_json(type_: str, physical: Any) -> Any:
         if type_ == "uuid":
             return str(uuid.UUID(bytes=physical))
         if type_.startswith("decimal"):
-            return str(to_decimal(int.from_bytes(physical, "big", signed=True), ValueType.parse(type_).scale))
+            return decimal_text(to_decimal(int.from_bytes(physical, "big", signed=True), ValueType.parse(type_).scale))
         return physical.hex() if isinstance(physical, bytes) else physical
     except (ValueError, TypeError, ArithmeticError, pa.ArrowException) as exc:
         raise CorruptMetadataError(f"expected a {type_} in a partition tuple, found {physical!r}") from exc

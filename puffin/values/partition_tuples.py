@@ -17,13 +17,13 @@ import numpy as np
 import pyarrow as pa
 
 from puffin.errors import UnsupportedTableError
+from puffin.values.decimals import decimal_text
 from puffin.values.json_values import to_json, to_scalar
 from puffin.values.transforms import result_type
 
 PartitionKey: TypeAlias = tuple[int, str]
 """A spec id, and a partition tuple under that spec as canonical JSON."""
 
-_VOID = "void"
 _JSON_TYPES = {"boolean": bool, "int": int, "long": int, "double": float, "string": str}
 
 
@@ -32,7 +32,7 @@ def tuple_types(spec_fields: Iterable[Mapping[str, Any]], source_types: Mapping[
     types = {}
     for field in spec_fields:
         transform, source_type = field.get("transform"), source_types.get(field["source-id"])
-        if isinstance(transform, str) and transform != _VOID and source_type is not None:
+        if isinstance(transform, str) and transform != "void" and source_type is not None:
             with contextlib.suppress(UnsupportedTableError):
                 types[field["field-id"]] = result_type(transform, source_type)
     return types
@@ -44,9 +44,26 @@ def partition_key(spec_id: int, partition: Mapping[str, Any]) -> PartitionKey:
     return spec_id, json.dumps(in_order, ensure_ascii=False, separators=(",", ":"))
 
 
+def plain_key(key: PartitionKey, types: Mapping[int, Mapping[int, str]]) -> PartitionKey:
+    """
+    The key as `partition_key` makes it today; version 0.1.0 wrote decimals below 0.000001 as ``1E-7``.
+
+    ``types`` are those of the values, by field id, by spec id. CorruptMetadataError if a decimal is none.
+    """
+    spec_id, text = key
+    if "E-" not in text:
+        return key
+    types_of, partition = types.get(spec_id, {}), json.loads(text)
+    for field_id, value in partition.items():
+        type_ = types_of.get(int(field_id), "")
+        if type_.startswith("decimal"):
+            partition[field_id] = value_to_json(type_, value_from_json(type_, value))
+    return partition_key(spec_id, partition)
+
+
 def value_to_json(type_: str, value: Any) -> Any:
     """The JSON form of a value from a manifest, or of a ``Decimal``."""
-    return str(value) if isinstance(value, decimal.Decimal) else to_json(type_, value)
+    return decimal_text(value) if isinstance(value, decimal.Decimal) else to_json(type_, value)
 
 
 def value_from_json(type_: str, json_form: Any) -> Any:

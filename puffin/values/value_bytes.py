@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from puffin.kernels import kernels_ready
+from puffin.values.decimals import unscaled_bytes
 from puffin.values.serialized import ByteStrings, Words
 from puffin.values.value_type import ValueType
 
@@ -124,8 +125,4 @@ def serializer(type_string: str) -> Callable[[Any], bytes]:
     name = ValueType.parse(type_string).name
     if name in _NUMBERS:
         return struct.Struct(_FORMATS[_NUMBERS[name]]).pack
-    return _signed_bytes if name == "decimal" else bytes
-
-
-def _signed_bytes(unscaled: int) -> bytes:
-    return unscaled.to_bytes((unscaled + (unscaled < 0)).bit_length() // 8 + 1, "big", signed=True)
+    return unscaled_bytes if name == "decimal" else bytes

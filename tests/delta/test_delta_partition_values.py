@@ -53,6 +53,7 @@ def test_null_and_empty_text_are_null_for_any_type(type_, text):
         ("decimal(12, 3)", "12.300", "12.300"),
         ("decimal(12, 3)", "12.3", "12.300"),
         ("decimal(12, 3)", "0E-3", "0.000"),
+        ("decimal(12, 10)", "1E-10", "0.0000000001"),
         ("decimal(12, 3)", "-1e2", "-100.000"),
         ("decimal(12, 3)", "7", "7.000"),
         ("boolean", "true", True),

@@ -24,7 +24,7 @@ from puffin.values.partition_tuples import partition_key, tuple_types, value_to_
 TYPES = {
     "i": "int", "l": "long", "f": "float", "d": "double", "s": "string", "t": "boolean", "day": "date",
     "ts": "timestamp", "tz": "timestamptz", "tm": "time", "dec": "decimal(9, 2)", "u": "uuid", "ns": "timestamp_ns",
-    "geo": "geometry", "v": "variant",
+    "geo": "geometry", "v": "variant", "tiny": "decimal(12, 10)",
 }  # fmt: skip
 FIELDS = [{"id": i, "name": name, "required": False, "type": t} for i, (name, t) in enumerate(TYPES.items(), 1)]
 INNER = {"type": "struct", "fields": [{"id": 91, "name": "x", "required": True, "type": "int"}]}
@@ -94,6 +94,12 @@ def test_name_selects_the_partition_of_its_value(make_filter, transform, column,
     is_meant = make_filter([field("p", transform, column=column)], partitions=[f"p={text}"])
     assert is_meant(partition_key(0, {"1000": json_form}))
     assert not is_meant(partition_key(0, {"1000": 7 if json_form is None else None}))
+
+
+def test_name_selects_a_small_decimal_as_version_0_1_0_wrote_it(make_filter):
+    is_meant = make_filter([field("tiny", "identity")], partitions=["tiny=0.0000000001"])
+    texts = ("1E-10", "0.0000000001", "2E-10", None)
+    assert [is_meant(partition_key(0, {"1000": text})) for text in texts] == [True, True, False, False]
 
 
 def test_zeros_of_different_sign_are_two_partitions(make_filter):

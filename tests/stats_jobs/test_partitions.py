@@ -208,6 +208,18 @@ def test_unusable_partition_sketches_are_recomputed_and_the_log_says_why(planned
     assert says in caplog.text
 
 
+def test_partition_sketches_of_version_0_1_0_with_small_decimals_are_recomputed(planned, caplog):
+    """The same partition would have two keys."""
+
+    def to_decimal(document):
+        document["schemas"][0]["fields"][1]["type"] = "decimal(12, 10)"
+
+    with caplog.at_level(logging.INFO):
+        assert planned({20: sketches("1E-10")}, edit=to_decimal)[0].base is None
+    assert "of version 0.1.0" in caplog.text
+    assert planned({20: sketches("0.0000000001")}, edit=to_decimal)[0].base_id == 20
+
+
 def test_no_file_is_opened_without_the_mark_of_partition_sketches(planned):
     plan, _ = planned({20: AssertionError("opened")}, properties=PLAIN)
     assert plan.base is None

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from puffin.errors import CorruptMetadataError
-from puffin.values.partition_tuples import partition_key, tuple_types, value_from_json, value_to_json
+from puffin.values.partition_tuples import partition_key, plain_key, tuple_types, value_from_json, value_to_json
 
 
 def field(field_id, source_id, transform):
@@ -28,6 +28,14 @@ def test_key_is_compact_and_ordered_by_field_id():
     assert partition_key(3, {"10001": None, "1000": "é"}) == (3, '{"1000":"é","10001":null}')
 
 
+def test_key_of_version_0_1_0_has_small_decimals_in_digits():
+    """Texts that look like these stay as they are, and so do values of unknown specs."""
+    old = partition_key(3, {"1000": "0E-10", "1001": "1E-10", "1002": None})
+    types = {3: {1000: "decimal(12, 10)", 1001: "string", 1002: "decimal(9, 2)"}}
+    assert plain_key(old, types) == partition_key(3, {"1000": "0.0000000000", "1001": "1E-10", "1002": None})
+    assert plain_key(old, {}) == old
+
+
 @pytest.mark.parametrize(
     ("type_", "json_form", "value"),
     [
@@ -43,6 +51,7 @@ def test_key_is_compact_and_ordered_by_field_id():
         ("timestamp_ns", "1970-01-01T00:00:01.000000001", 1_000_000_001),
         ("timestamptz_ns", "1970-01-01T00:00:01.000000001+00:00", 1_000_000_001),
         ("decimal(9, 2)", "-14.20", Decimal("-14.20")),
+        ("decimal(12, 10)", "0.0000000000", Decimal("0E-10")),
         ("uuid", "f79c3e09-677c-4bbd-a479-3f349cb785e7", bytes.fromhex("f79c3e09677c4bbda4793f349cb785e7")),
         ("binary", "00ff", b"\x00\xff"),
         ("fixed[2]", "00ff", b"\x00\xff"),

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from puffin.errors import CorruptMetadataError
+from puffin.values.decimals import decimal_text
 from puffin.values.json_values import moment, to_json, to_scalar
 from puffin.values.value_type import ValueType, is_hashable
 
@@ -69,7 +70,7 @@ def _json_form(type_: str, name: str, text: str) -> Any:
         return float(text if _NO_NUMBER.fullmatch(text) else _matched(_NUMBER, text)[0])
     if name == "decimal":
         one = decimal.Decimal(1).scaleb(-ValueType.parse(type_).scale, _EXACT)
-        return str(decimal.Decimal(_matched(_NUMBER, text)[0]).quantize(one, context=_EXACT))
+        return decimal_text(decimal.Decimal(_matched(_NUMBER, text)[0]).quantize(one, context=_EXACT))
     if name == "boolean":
         return _BOOLEANS[text.lower()]
     if name == "date":

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from puffin.errors import PuffinError, in_one_line
 from puffin.tables.partition_rows import PartitionRows
 from puffin.tables.snapshot import TableSnapshot
-from puffin.values.partition_tuples import tuple_types, value_to_json
+from puffin.values.partition_tuples import value_to_json
 
 _FIELD_ID = b"PARQUET:field_id"
 
@@ -43,8 +43,7 @@ def partition_rows(opened: TableSnapshot) -> list[PartitionRows] | None:
 
 
 def _rows(table: pa.Table, opened: TableSnapshot) -> list[PartitionRows] | None:
-    state = opened.state
-    types = {spec_id: tuple_types(spec, state.source_types) for spec_id, spec in state.partition_specs.items()}
+    types = opened.state.tuple_types
     columns = {_id_of(field): column for field, column in zip(table.schema, table.columns, strict=True)}
     records: list[int] = columns[_RECORDS].to_pylist()
     fewest = _fewest(records, columns)

@@ -35,7 +35,6 @@ from puffin.tables.scan_task import (
 from puffin.tables.snapshot import TableSnapshot
 from puffin.tables.state import TableState
 from puffin.values.json_values import to_json
-from puffin.values.partition_tuples import tuple_types
 from puffin.work_off import work_off
 
 KERNELS_PAY = 20_000  # files of a snapshot
@@ -159,7 +158,7 @@ def _alike(file: LiveFile) -> tuple[Any, ...]:
 class _ContentFiles:
     def __init__(self, state: TableState) -> None:
         self._columns = state.columns_ever
-        self._tuples = {id_: tuple_types(fields, state.source_types) for id_, fields in state.partition_specs.items()}
+        self._types = state.tuple_types
         self._deletes: dict[tuple[str, int | None], ContentFile] = {}
 
     def copied(self) -> _ContentFiles:
@@ -179,7 +178,7 @@ class _ContentFiles:
         return self._deletes[place]
 
     def _values(self, file: LiveFile) -> Mapping[str, Any]:
-        types = self._tuples.get(file.spec_id)
+        types = self._types.get(file.spec_id)
         if not types:
             return _NO_VALUES
         try:
