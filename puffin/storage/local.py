@@ -27,6 +27,7 @@ from puffin.storage.store import (
     Store,
     exists_already,
     is_a_directory,
+    no_such_file,
     storage_errors,
 )
 from puffin.storage.uri import join, local_name
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from pyarrow import NativeFile
 
 _STEP = 1024 * 1024
+_MISSING = (FileNotFoundError, NotADirectoryError)
 _TEMPORARY_PREFIX, _TEMPORARY_SUFFIX = ".puffin-sidecar-", ".tmp"
 _TEMPORARY = re.compile(rf"{re.escape(_TEMPORARY_PREFIX)}[0-9a-f]{{32}}{re.escape(_TEMPORARY_SUFFIX)}")
 
@@ -61,40 +63,33 @@ class LocalStore(Store):
 
     def info(self, uri: str) -> FileInfo:
         with storage_errors(uri):
-            status = os.stat(self._name(uri))  # noqa: PTH116 - asked often, and a Path takes longer than the call
+            try:
+                status = os.stat(self._name(uri))  # noqa: PTH116 - asked often, and a Path takes longer than the call
+            except NotADirectoryError as exc:
+                raise no_such_file(uri) from exc
         if stat.S_ISDIR(status.st_mode):
             raise is_a_directory(uri)
         return _file_info(uri, uri.rpartition("/")[2], status)
 
     def exists(self, uri: str) -> bool:
-        with storage_errors(uri):
-            try:
-                os.stat(self._name(uri))  # noqa: PTH116 - as above
-            except (FileNotFoundError, NotADirectoryError):
-                return False
+        with storage_errors(uri), suppress(*_MISSING):
+            os.stat(self._name(uri))  # noqa: PTH116 - as above
             return True
+        return False
 
     def list(self, directory_uri: str) -> Sequence[FileInfo]:
         files = []
-        with (
-            storage_errors(directory_uri),
-            suppress(FileNotFoundError),
-            os.scandir(self._name(directory_uri)) as entries,
-        ):
+        with storage_errors(directory_uri), suppress(*_MISSING), os.scandir(self._name(directory_uri)) as entries:
             for entry in entries:
-                with suppress(FileNotFoundError):  # deleted since the scan began
-                    status = entry.stat()
-                    if stat.S_ISREG(status.st_mode):
-                        files.append(_file_info(join(directory_uri, entry.name), entry.name, status))
+                status = _status(entry)
+                if status is not None and stat.S_ISREG(status.st_mode):
+                    files.append(_file_info(join(directory_uri, entry.name), entry.name, status))
         return sorted(files, key=lambda file: file.name)
 
     def directories(self, directory_uri: str) -> Sequence[str]:
-        with storage_errors(directory_uri):
-            try:
-                with os.scandir(self._name(directory_uri)) as entries:
-                    return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-            except (FileNotFoundError, NotADirectoryError):
-                return []
+        with storage_errors(directory_uri), suppress(*_MISSING), os.scandir(self._name(directory_uri)) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        return []
 
     def is_link(self, uri: str) -> bool:
         with storage_errors(uri):
@@ -236,6 +231,16 @@ def _staged(uri: str, target: Path, *, overwrite: bool) -> Iterator[Sink]:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
+    """None if the file was deleted since the scan began, or is a link that leads to no file."""
+    try:
+        return entry.stat()
+    except OSError as exc:
+        if exc.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            return None
+        raise
 
 
 def _file_info(uri: str, name: str, status: os.stat_result) -> FileInfo:

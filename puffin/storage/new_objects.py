@@ -26,13 +26,14 @@ from puffin.errors import (
     StorageError,
     UnsupportedError,
 )
-from puffin.storage.store import exists_already
+from puffin.storage.store import exists_already, one_line
 
 if TYPE_CHECKING:
     from obstore.store import AzureStore, GCSStore, S3Store
     from pyarrow.fs import FileSystem
 
 EXTRA = "object-stores"
+_INSTEAD = "use a catalog, or puffin analyze --no-commit (in Python commit=False)"
 
 _ObjectStore: TypeAlias = "AzureStore | GCSStore | S3Store"
 
@@ -55,8 +56,7 @@ def store_of_new_objects(filesystem: FileSystem, uri: str, path: str) -> tuple[_
     maker = _MAKERS.get(filesystem.type_name)
     if maker is None:
         raise UnsupportedError(
-            f"{uri}: a commit needs a store with conditional puts, and {filesystem.type_name} has none: "
-            "use a catalog, or puffin analyze --no-commit (in Python commit=False)"
+            f"{uri}: a commit needs a store with conditional puts, and {filesystem.type_name} has none: {_INSTEAD}"
         )
     try:
         import obstore.store  # noqa: F401 - only to check that it is installed
@@ -67,7 +67,7 @@ def store_of_new_objects(filesystem: FileSystem, uri: str, path: str) -> tuple[_
     except PuffinError:
         raise
     except Exception as exc:  # obstore and botocore reject the configuration in many ways
-        raise StorageError(f"{uri}: {_one_line(exc)}") from exc
+        raise StorageError(f"{uri}: {one_line(exc)}") from exc
     endpoint = str(store.config.get("endpoint", "")) if filesystem.type_name == "s3" else ""
     if endpoint and (endpoint, bucket) not in _probed:
         _probe(filesystem, store, uri, bucket, key)
@@ -88,13 +88,13 @@ def _probe(filesystem: FileSystem, store: _ObjectStore, uri: str, bucket: str, k
     except CommitUnknownError as exc:
         raise StorageError(str(exc)) from exc
     except obstore.exceptions.BaseError as exc:
-        raise StorageError(f"{uri}: {_one_line(exc)}") from exc
+        raise StorageError(f"{uri}: {one_line(exc)}") from exc
     finally:
         with suppress(OSError):
             filesystem.delete_file(f"{bucket}/{probe}")
     raise UnsupportedError(
         f"{uri}: the server ignores If-None-Match and overwrites objects, so commits of others would be lost: "
-        "use a catalog, or puffin analyze --no-commit (in Python commit=False)"
+        f"{_INSTEAD}"
     )
 
 
@@ -108,9 +108,9 @@ def _put(store: _ObjectStore, uri: str, key: str, data: bytes) -> None:
     except exceptions.AlreadyExistsError as exc:
         raise exists_already(uri) from exc
     except (*not_written, FileNotFoundError, ValueError) as exc:  # FileNotFoundError: the bucket does not exist
-        raise StorageError(f"{uri}: {_one_line(exc)}") from exc
+        raise StorageError(f"{uri}: {one_line(exc)}") from exc
     except Exception as exc:  # such as a timeout after the last byte
-        raise CommitUnknownError(f"{uri}: {_one_line(exc)}") from exc
+        raise CommitUnknownError(f"{uri}: {one_line(exc)}") from exc
 
 
 def _s3(options: Mapping[str, Any], bucket: str) -> _ObjectStore:
@@ -208,8 +208,3 @@ def _options(filesystem: FileSystem) -> Mapping[str, Any]:
     """The options of the file system, including an endpoint from the environment."""
     _, (options, *_) = filesystem.__reduce__()[:2]
     return dict(options)
-
-
-def _one_line(exc: Exception) -> str:
-    """The reason without the server's XML and obstore's debug output."""
-    return " ".join(str(exc).partition("\n\nDebug source:")[0].partition("<?xml")[0].split()).rstrip(":")

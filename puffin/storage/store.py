@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MAX_WHOLE_BYTES = 1024 * 1024 * 1024
 """The longest file to read whole. Only metadata files are, and a manifest has a few megabytes."""
-_MOST_SAID = 500  # characters of an error of another library
+_MOST_SAID = 500  # characters of an error of a library: pyarrow lists every place in which it looked for Hadoop
 
 
 class FileSource(ABC):
@@ -191,9 +191,9 @@ def storage_errors(uri: str) -> Iterator[None]:
     except IsADirectoryError as exc:
         raise is_a_directory(uri) from exc
     except OSError as exc:
-        raise StorageError(f"{uri}: {_one_line(exc.strerror or exc)}") from exc
+        raise StorageError(f"{uri}: {one_line(exc.strerror or exc)}") from exc
     except Exception as exc:  # fsspec's drivers have no common error
-        raise StorageError(f"{uri}: {type(exc).__name__}: {_one_line(exc)}") from exc
+        raise StorageError(f"{uri}: {type(exc).__name__}: {one_line(exc)}") from exc
 
 
 def no_such_file(uri: str) -> FileNotFound:
@@ -208,7 +208,7 @@ def exists_already(uri: str) -> ConflictError:
     return ConflictError(f"{uri}: the file exists already")
 
 
-def _one_line(reason: object) -> str:
-    """The beginning of what a library says: pyarrow lists every place in which it looked for Hadoop."""
-    text = " ".join(str(reason).split())
+def one_line(reason: object) -> str:
+    """The beginning of what a library says, without a server's XML and obstore's debug output."""
+    text = " ".join(str(reason).partition("\n\nDebug source:")[0].partition("<?xml")[0].split()).rstrip(":")
     return text if len(text) <= _MOST_SAID else f"{text[:_MOST_SAID]} …"

@@ -96,9 +96,12 @@ def test_directory_is_not_a_file(store: Store, tmp_path: Path) -> None:
 
 
 def test_path_through_a_file_is_a_storage_error(store: Store, tmp_path: Path) -> None:
+    """But to look whether there is a file is none."""
     (tmp_path / "file").touch()
     below = f"{tmp_path}/file/below"
     assert not store.exists(below)
+    assert store.find(below) is None
+    assert store.list(below) == []
     for call in (store.read, lambda uri: store.replace(uri, b"x")):
         with pytest.raises(StorageError, match=f"^{below}: "):
             call(below)
@@ -131,6 +134,15 @@ def test_link_is_distinguished_from_its_target(tmp_path: Path) -> None:
     links = [name for name in ("file", "link", "dangling", "missing") if LocalStore().is_link(str(tmp_path / name))]
     assert links == ["link", "dangling"]
     assert not ArrowStore(pafs.LocalFileSystem).is_link(str(tmp_path / "link"))
+
+
+def test_links_to_no_file_are_not_listed(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "dangling").symlink_to("nowhere")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "through a file").symlink_to("file/below")
+    assert [file.name for file in LocalStore().list(str(tmp_path))] == ["file"]
+    assert LocalStore().list(str(tmp_path / "file")) == []
 
 
 def test_temporary_names_are_recognized(tmp_path: Path, names) -> None:
