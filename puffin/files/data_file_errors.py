@@ -16,7 +16,7 @@ from puffin.errors import (
     in_one_line,
 )
 
-_UNREADABLE = (pa.ArrowException, OSError, ValueError, KeyError, CorruptDeletionVectorError, UsageError)
+_UNREADABLE = (pa.ArrowException, OSError, ValueError, LookupError, CorruptDeletionVectorError, UsageError)
 _SAID_OF_CODECS = ("LZO compression", "Support for codec")  # by pyarrow, in errors of two kinds
 
 

@@ -196,9 +196,10 @@ def _ids_by_name(names: Sequence[str], mapping: _NameMapping, *, any_case: bool)
 def _sound(array: pa.Array) -> pa.Array:
     """Copy views, which cannot be filtered, and reject indices beyond the dictionary."""
     if pa.types.is_dictionary(array.type):
-        bounds = pc.min_max(array.indices).as_py()
-        if bounds["max"] is not None and not 0 <= bounds["min"] <= bounds["max"] < len(array.dictionary):
-            raise ValueError(f"index {bounds['max']} into a dictionary of {len(array.dictionary)} values")
+        lowest, highest = pc.min_max(array.indices).as_py().values()
+        if lowest is not None and not 0 <= lowest <= highest < len(array.dictionary):
+            wrong = lowest if lowest < 0 else highest
+            raise ValueError(f"index {wrong} into a dictionary of {len(array.dictionary)} values")
     return without_views(array)
 
 

@@ -47,7 +47,7 @@ def _bits_of_patterns(width: Any, values: Any) -> Any:
 
 @inlined
 def _count_patterns(words_at: WordsAt, start: Any, steps: Any, bits: Any, patterns: Any) -> None:
-    """Count so many times eight numbers of at most eight bits, those at each of the eight places for themselves."""
+    """Count ``steps`` groups of eight numbers of at most eight bits; each of the eight places has its own counters."""
     mask = (_ONE << bits) - _ONE
     for step in range(steps):
         word = words_at[start + _U(step) * bits]

@@ -1,9 +1,9 @@
 """
 Hash Arrow arrays and count the rows of each hash.
 
-`puffin.sketches.hash_array` repeats a hash for each row only where that costs nothing. Here the rows matter. A plain
-array gives one hash for each row anyway. For a dictionary-encoded or boolean array, this module counts the indices and
-hashes each entry once.
+`puffin.sketches.hashing.hash_array` repeats a hash for each row only where that costs nothing. Here the rows matter. A
+plain array gives one hash for each row anyway. For a dictionary-encoded or boolean array, this module counts the
+indices and hashes each entry once.
 """
 
 from __future__ import annotations

@@ -11,12 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from puffin.errors import CorruptDataFileError, CorruptError, FileNotFound
+from puffin.files.data_file_errors import errors_about
+from puffin.files.file_columns import FileColumn
 from puffin.files.formats import DataFiles
 from puffin.files.parquet import parquet_file
 from puffin.files.rows import Wants
 from puffin.files.task_reader import TaskReader
 from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.storage import store_for
+from puffin.tables.base import Column
 from puffin.tables.scan_task import ScanBatch, ScanContext
 
 DECIMALS = [decimal.Decimal(text) for text in ("0.00", "-0.01", "99999.99", "1.27", "-1.28")]
@@ -234,6 +237,21 @@ def test_damaged_data_file_raises_only_our_errors(make_table):
             said.append(str(exc))
     assert said
     assert all("1.parquet" in message and "\n" not in message for message in said)
+
+
+def test_index_that_no_dictionary_has_is_named():
+    column = FileColumn(Column(1, "c", "string", (1,), (None,)), ("c",), None)
+    for wrong in (-1, 5):
+        indices = pa.array([0, wrong], pa.int8())
+        array = pa.DictionaryArray.from_arrays(indices, pa.array(["x"]), safe=False)
+        with pytest.raises(ValueError, match=f"index {wrong} into a dictionary of 1 values"):
+            column.read(pa.record_batch([array], ["c"]))
+
+
+def test_error_in_the_middle_of_bytes_is_about_the_file():
+    """Readers of pages raise IndexError past the end."""
+    with pytest.raises(CorruptDataFileError, match="f: expected a readable X: "), errors_about("f", "X"):
+        b""[0]
 
 
 def test_two_fields_with_one_name_are_corrupt(make_table):

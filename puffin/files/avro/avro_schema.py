@@ -2,7 +2,7 @@
 Parse Avro schemas: resolve all names and map types to Arrow types.
 
 Unknown logical types are ignored, as the Avro specification demands. Lists, maps, enumerations and unions of several
-types have no Arrow type here, and `read_columns` rejects them.
+types have no Arrow type here, and `puffin.files.avro.column_program.compile_schema` rejects them.
 """
 
 from __future__ import annotations

@@ -157,15 +157,15 @@ def _narrow(words: _Longs, valid: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32
 
 def _decimals(data: bytes, begins: _Longs, lengths: _Longs) -> npt.NDArray[np.uint8]:
     """Convert big-endian two's complements to little-endian ones of 16 bytes."""
-    longest = int(lengths.max(initial=0))
-    if longest > _DECIMAL_BYTES or (lengths == 0).any():
-        raise ValueError(f"expected a decimal of 1 to {_DECIMAL_BYTES} bytes, found one of {longest or 0}")
+    wrong = (lengths == 0) | (lengths > _DECIMAL_BYTES)
+    if wrong.any():
+        raise ValueError(f"expected a decimal of 1 to {_DECIMAL_BYTES} bytes, found one of {lengths[wrong.argmax()]}")
     stored = np.frombuffer(data, np.uint8)
     valid = lengths > 0
     first = stored[np.where(valid, begins, 0)] if len(stored) else np.zeros(len(begins), np.uint8)
     sign = np.where(first >= 0x80, 0xFF, 0).astype(np.uint8)
     words = np.repeat(sign, _DECIMAL_BYTES).reshape(-1, _DECIMAL_BYTES)
-    for place in range(longest):
+    for place in range(lengths.max(initial=0)):
         has_byte = lengths > place
         words[has_byte, place] = stored[(begins + lengths - 1 - place)[has_byte]]
     return words

@@ -154,6 +154,8 @@ def _long(cursor: _Cursor) -> int:
         byte = data[at]
         value |= (byte & 0x7F) << shift
         shift += 7
+    if shift > _MAX_SHIFT and value >> 64:
+        raise ValueError(f"an integer of more than 64 bits at offset {cursor.at}")
     cursor.at = at + 1
     return (value >> 1) ^ -(value & 1)
 

@@ -185,6 +185,15 @@ def test_reader_rejects_ints_beyond_32_bits():
         list(read_columns([Block(1, b"\x80\x80\x80\x80\x10")], compile_schema(schema, {"n": {}}), 1))
 
 
+def test_reader_names_the_size_of_a_decimal_that_has_none():
+    type_ = {"type": "bytes", "logicalType": "decimal", "precision": 9}
+    schema = parse_schema({"type": "record", "name": "r", "fields": [{"name": "n", "type": type_}]})
+    for size in (0, 17):
+        block = Block(2, b"\x0a" + bytes(5) + bytes([2 * size]) + bytes(size))
+        with pytest.raises(ValueError, match=f"expected a decimal of 1 to 16 bytes, found one of {size}$"):
+            list(read_columns([block], compile_schema(schema, {"n": {}}), 2))
+
+
 @pytest.mark.parametrize("block", [b"\xff" * 9 + b"\x02", b"\xff" * 10 + b"\x01"], ids=["65 bits", "71 bits"])
 @pytest.mark.parametrize("with_kernels", [False, True])
 def test_reader_rejects_integers_beyond_64_bits(block, with_kernels):

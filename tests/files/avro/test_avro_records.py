@@ -271,6 +271,13 @@ def test_reader_rejects_invalid_schemas(schema):
         list(read_records(avro_file([b"\0"], schema=schema), EVERYTHING, "x"))
 
 
+@pytest.mark.parametrize("last", [b"\x02", b"\x7f", b"\xff\x01"])
+def test_reader_rejects_integers_beyond_64_bits(last):
+    schema = {"type": "record", "name": "r", "fields": [{"name": "n", "type": "long", "field-id": 1}]}
+    with pytest.raises(CorruptMetadataError, match="an integer of more than 64 bits"):
+        list(read_records(avro_file([b"\xff" * 9 + last], schema=schema), {1: None}, "x"))
+
+
 def test_compressed_block_may_hold_more_records_than_bytes():
     data = avro_file([ONE] * 5000, codec="deflate", compress=deflate)
     assert len(data) < 5000
