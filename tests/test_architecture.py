@@ -95,9 +95,9 @@ SDK_HOMES = {
     "obstore": {"puffin.storage.new_objects"},
     "botocore": {"puffin.storage.new_objects", "puffin.iceberg.catalogs.glue"},  # credentials; errors of a client
     "yaml": {"puffin.policy.yaml_nodes"},
-    "zstandard": {"puffin.format.compression"},
-    "lz4": {"puffin.format.compression"},
-    "deflate": {"puffin.format.compression"},
+    "zstandard": {"puffin.format.compression", "puffin.files.parquet.page_codecs"},
+    "lz4": {"puffin.format.compression", "puffin.files.parquet.page_codecs"},
+    "deflate": {"puffin.files.parquet.page_codecs"},
     "fastapi": {"puffin.server.app", "puffin.server.iceberg.routes"},
     "starlette": {"puffin.server.app"},
     "uvicorn": {"puffin.server.process"},

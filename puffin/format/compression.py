@@ -10,19 +10,14 @@ A codec's library is imported on first use: most files need none, and the comman
 
 from __future__ import annotations
 
-import functools
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Protocol
 
 from puffin.errors import CorruptPuffinError, UnsupportedCodecError
 from puffin.format.layout import check_limit
 from puffin.format.names import LZ4, ZSTD
 
-_NOT_STATED = -1  # what the library says of such a content size
-_MOST_NOT_STATED = 1 << 16
-_MOST_WINDOW = 8 * 1024 * 1024  # what every decoder should support; larger frames are left to pyarrow
 _STEP = 256  # 4 bytes of zstd can hold 128 KiB, so one step yields at most 8 MiB
 
 
@@ -52,89 +47,6 @@ def decompress(codec: str | None, stored: bytes, *, offset: int, limit: int) -> 
         check_limit("payload-size-limit", len(stored), limit, offset)
         return stored
     return _Frame(codec, stored, offset).content(limit)
-
-
-def decompress_lz4_block(stored: bytes | memoryview, size: int) -> bytes:
-    """Decompress an LZ4 block without a frame; ValueError if it is broken or has more than ``size`` bytes."""
-    import lz4.block
-
-    try:
-        return bytes(lz4.block.decompress(stored, uncompressed_size=size))
-    except lz4.block.LZ4BlockError as exc:
-        raise ValueError(f"expected a sound LZ4 block of {size} bytes: {exc}") from exc
-
-
-def decompress_gzip_member(stored: bytes | memoryview, size: int) -> memoryview | None:
-    """
-    Decompress bytes that are a single sound gzip member (RFC 1952) of ``size`` bytes; None otherwise.
-
-    The library does not tell where a member ends, so all that is checked of bytes after it is that the last four are
-    the size once more.
-    """
-    import deflate
-
-    if int.from_bytes(stored[-4:], "little") != size:
-        return None
-    try:
-        content = deflate.gzip_decompress(stored, size)
-    except deflate.DeflateError:
-        return None
-    return memoryview(content) if len(content) == size else None
-
-
-class _ZstdOfThread(threading.local):
-    """A decompressor for each thread: to make one takes longer than to decompress some KiB."""
-
-    def __init__(self) -> None:
-        import zstandard
-
-        self.content_size = zstandard.frame_content_size
-        self.segments = zstandard.BufferWithSegments
-        self.decompressor = zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW)
-        self.error = zstandard.ZstdError
-
-
-@functools.cache
-def _zstd_of_thread() -> _ZstdOfThread:
-    return _ZstdOfThread()
-
-
-def decompress_zstd_frame(stored: bytes | memoryview, size: int) -> bytes | None:
-    """
-    Decompress bytes that are a single sound frame of ``size`` bytes; None otherwise.
-
-    None too for a frame of many bytes whose header does not say how many, as those of Java's streams: it would be
-    decompressed to another place first.
-    """
-    zstd = _zstd_of_thread()
-    try:
-        stated = zstd.content_size(stored)
-        if stated == size or (stated == _NOT_STATED and size <= _MOST_NOT_STATED):
-            content = zstd.decompressor.decompress(stored, max_output_size=size, allow_extra_data=False)
-            return content if len(content) == size else None
-    except zstd.error:
-        pass
-    return None
-
-
-def decompress_zstd_frames(data: bytes, frames: bytes, sizes: bytes) -> list[memoryview] | None:
-    """
-    Decompress frames that stand in ``data``, all in one call that leaves Python's lock to other threads.
-
-    None if one of them is not a sound frame of exactly the bytes that it should have. What follows a frame within its
-    length is not looked at.
-
-    Args:
-        frames: For each its offset and its length, 64-bit integers of this machine.
-        sizes: For each the bytes that it becomes, likewise.
-    """
-    zstd = _zstd_of_thread()
-    try:
-        of_data = zstd.segments(data, frames)
-        found = zstd.decompressor.multi_decompress_to_buffer(of_data, decompressed_sizes=sizes, threads=0)
-    except zstd.error:
-        return None
-    return [memoryview(cast("bytes", found[number])) for number in range(len(found))]
 
 
 class _Decoder(Protocol):

@@ -1,27 +1,23 @@
 """
-Decompress pages, whole or as streams, with pyarrow's codecs.
+Decompress pages, whole or as streams, with pyarrow's codecs or, where these are slower, with the codecs' libraries.
 
 A page must decompress to exactly the size in its header. Of pyarrow's one-shot functions only ZSTD's checks that; the
 others silently return uninitialized memory after a short page. So BROTLI is streamed into place, and GZIP where
 libdeflate, twice as fast, finds no single member; SNAPPY has its size in front. For LZ4_RAW the library lz4 tells how
-much it has found, or a kernel adds up the lengths.
+much it has found, or a kernel adds up the lengths. These libraries are imported on first use.
 """
 
 from __future__ import annotations
 
-from typing import Protocol, TypeAlias
+import functools
+import threading
+from typing import Protocol, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from puffin.files.parquet.snappy import SnappyStream, decompress_snappy
-from puffin.format.compression import (
-    decompress_gzip_member,
-    decompress_lz4_block,
-    decompress_zstd_frame,
-    decompress_zstd_frames,
-)
 from puffin.kernels import kernels_ready
 
 UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD, LZ4_RAW = 0, 1, 2, 4, 6, 7  # CompressionCodec
@@ -30,6 +26,9 @@ CODECS = frozenset((UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD, LZ4_RAW))
 
 _FRAMED = {GZIP: "gzip", BROTLI: "brotli", ZSTD: "zstd"}
 _BUFFER = 1024 * 1024
+_NOT_STATED = -1  # what zstandard says of such a content size
+_MOST_NOT_STATED = 1 << 16
+_MOST_WINDOW = 8 * 1024 * 1024  # what every decoder should support; larger frames are left to pyarrow
 _LARGE_PAGE = 512 * 1024  # pyarrow is the fastest from here on; the library lz4 has such a page in memory twice
 
 
@@ -59,11 +58,19 @@ def decompress_all(codec: int, data: bytes, places: Numbers, sizes: Numbers) -> 
     Decompress neighbouring pages at once, which takes much less time if they are small.
 
     ``places`` has the offset and the bytes of each in ``data``, ``sizes`` what it becomes. None if they have to be
-    decompressed one by one: by their codec, because one is large or empty, or because one is broken.
+    decompressed one by one: by their codec, because one is large or empty, or because one is broken. What follows a
+    page within its bytes is not looked at, and other threads run meanwhile.
     """
     if codec != ZSTD or len(sizes) == 1 or not 0 < sizes.min() <= sizes.max() < _LARGE_PAGE:
         return None
-    return decompress_zstd_frames(data, places.astype(np.uint64).tobytes(), sizes.astype(np.uint64).tobytes())
+    zstd = _zstd_of_thread()
+    try:
+        frames = zstd.segments(data, places.astype(np.uint64).tobytes())
+        of_frames = sizes.astype(np.uint64).tobytes()
+        found = zstd.decompressor.multi_decompress_to_buffer(frames, decompressed_sizes=of_frames, threads=0)
+    except zstd.error:
+        return None
+    return [memoryview(cast("bytes", found[number])) for number in range(len(found))]
 
 
 def pooled_buffer(size: int) -> pa.Buffer:
@@ -110,6 +117,52 @@ def read_to_end(stream: Stream, left: int) -> None:
         raise ValueError("expected the end of a page, found more of it")
 
 
+def decompress_gzip_member(stored: bytes | memoryview, size: int) -> memoryview | None:
+    """
+    Decompress bytes that are a single sound gzip member (RFC 1952) of ``size`` bytes; None otherwise.
+
+    The library does not tell where a member ends, so all that is checked of bytes after it is that the last four are
+    the size once more.
+    """
+    import deflate
+
+    if int.from_bytes(stored[-4:], "little") != size:
+        return None
+    try:
+        content = deflate.gzip_decompress(stored, size)
+    except deflate.DeflateError:
+        return None
+    return memoryview(content) if len(content) == size else None
+
+
+def decompress_zstd_frame(stored: bytes | memoryview, size: int) -> bytes | None:
+    """
+    Decompress bytes that are a single sound frame of ``size`` bytes; None otherwise.
+
+    None too for a frame of many bytes whose header does not say how many, as those of Java's streams: it would be
+    decompressed to another place first.
+    """
+    zstd = _zstd_of_thread()
+    try:
+        stated = zstd.content_size(stored)
+        if stated == size or (stated == _NOT_STATED and size <= _MOST_NOT_STATED):
+            content = zstd.decompressor.decompress(stored, max_output_size=size, allow_extra_data=False)
+            return content if len(content) == size else None
+    except zstd.error:
+        pass
+    return None
+
+
+def decompress_lz4_block(stored: bytes | memoryview, size: int) -> bytes:
+    """Decompress an LZ4 block without a frame; ValueError if it is broken or has more than ``size`` bytes."""
+    import lz4.block
+
+    try:
+        return bytes(lz4.block.decompress(stored, uncompressed_size=size))
+    except lz4.block.LZ4BlockError as exc:
+        raise ValueError(f"expected a sound LZ4 block of {size} bytes: {exc}") from exc
+
+
 def _decompress(codec: int, payload: bytes | memoryview, size: int) -> bytes | memoryview:
     if codec == UNCOMPRESSED:
         return payload
@@ -140,3 +193,20 @@ def _decompress_lz4(payload: bytes | memoryview, size: int) -> bytes | memoryvie
 def _pooled(payload: bytes | memoryview, size: int, codec: str) -> memoryview:
     """Decompress with pyarrow, into memory as that of `pooled_buffer`."""
     return memoryview(pa.decompress(payload, size, codec)).cast("B")
+
+
+@functools.cache
+def _zstd_of_thread() -> _ZstdOfThread:
+    return _ZstdOfThread()
+
+
+class _ZstdOfThread(threading.local):
+    """A decompressor for each thread: to make one takes longer than to decompress some KiB."""
+
+    def __init__(self) -> None:
+        import zstandard
+
+        self.content_size = zstandard.frame_content_size
+        self.segments = zstandard.BufferWithSegments
+        self.decompressor = zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW)
+        self.error = zstandard.ZstdError
