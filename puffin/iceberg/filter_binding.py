@@ -29,13 +29,12 @@ from puffin.tables.schema import Field, fields_of
 from puffin.values.json_values import to_scalar
 from puffin.values.partition_tuples import value_from_json, value_to_json
 from puffin.values.transforms import result_type
-from puffin.values.value_type import ValueType, is_hashable
+from puffin.values.value_type import TEMPORAL, ValueType, is_hashable
 
 _Specs = Mapping[int, Sequence[Mapping[str, Any]]]
 
 _NO_COLUMN = -1
 _MOST_DIGITS = 1000
-_TEMPORAL = ("date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns")
 _MICROSECOND = 1000  # nanoseconds
 _MICROSECONDS_OF_A_DAY = 24 * 60 * 60 * 1_000_000
 _NULL_TESTS = (Op.IS_NULL, Op.NOT_NULL)
@@ -343,7 +342,7 @@ _KINDS: dict[str, tuple[type[Any], ...]] = {
     "boolean": (bool, str),
     **dict.fromkeys(("int", "long"), (int, str)),
     **dict.fromkeys(("float", "double"), (int, float, str, type(None))),
-    **dict.fromkeys(_TEMPORAL, (int, str)),
+    **dict.fromkeys(TEMPORAL, (int, str)),
     "decimal": (str, int, float),
     **dict.fromkeys(("string", "uuid", "fixed", "binary"), (str,)),
 }
@@ -351,7 +350,7 @@ _READERS: dict[str, Callable[[str, Any], Iterable[Any]]] = {
     "boolean": _boolean,
     **dict.fromkeys(("int", "long"), _integers),
     **dict.fromkeys(("float", "double"), _number),
-    **dict.fromkeys(_TEMPORAL, _units),
+    **dict.fromkeys(TEMPORAL, _units),
     "date": _dates,
     "decimal": _decimals,
     **dict.fromkeys(("uuid", "fixed", "binary"), _bytes),

@@ -19,13 +19,14 @@ from puffin.planning.flags import Flags, all_of, any_of, none_of
 from puffin.tables.expression import Op, Predicate
 from puffin.tables.file_metrics import FileMetrics
 from puffin.values.column_bounds import Comparable, comparable
+from puffin.values.value_type import TEMPORAL
 
 Order: TypeAlias = "Callable[[npt.NDArray[Any]], npt.NDArray[Any]]"
 """Makes values that compare in some order."""
 Places: TypeAlias = "npt.NDArray[np.int64]"
 
 _UNKNOWN = -1
-_INTEGERS = ("int", "long", "date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns")
+_INTEGERS = ("int", "long", *TEMPORAL)
 _WORDS: dict[str, type[Any]] = {**dict.fromkeys(_INTEGERS, np.int64), "float": np.float64, "double": np.float64}
 
 

@@ -19,11 +19,9 @@ import pyarrow.compute as pc
 from puffin.errors import UsageError
 from puffin.sketches.hash_arrays import Hashes, Rows
 from puffin.sketches.hashing import hash_serialized
-from puffin.values.plain_arrays import plain_array
+from puffin.values.plain_arrays import MAY_BE_EMPTY, plain_array
 from puffin.values.serialized import ByteStrings, SerializedValues, slice_rows
 from puffin.values.single_value import single_values
-
-_MAY_BE_EMPTY = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
 
 class Hashed(NamedTuple):
@@ -116,7 +114,7 @@ def _with_hash(values: pa.Array, rows: Rows) -> tuple[pa.Array, Rows]:
     is_kept = rows > 0
     if values.null_count > 0:
         is_kept &= _mask(values.is_valid())
-    if values.type in _MAY_BE_EMPTY:
+    if values.type in MAY_BE_EMPTY:
         is_kept &= pc.binary_length(values).fill_null(0).to_numpy() > 0
     return (values, rows) if is_kept.all() else (values.filter(pa.array(is_kept)), rows[is_kept])
 

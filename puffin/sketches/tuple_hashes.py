@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from puffin.sketches.hash_arrays import Hashes
 from puffin.sketches.hashing import hash_serialized
 from puffin.values.encoders import decimal_words
-from puffin.values.plain_arrays import plain_array
+from puffin.values.plain_arrays import MAY_BE_EMPTY, plain_array
 from puffin.values.serialized import ByteStrings, Words, slice_rows
 from puffin.values.single_value import single_values
 from puffin.values.unscaled import minimal_sizes
@@ -29,7 +29,6 @@ NULL, EMPTY = 1 << 63, (1 << 63) + 1
 """Stand for values without a hash."""
 
 _WORD = 8
-_MAY_BE_EMPTY = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
 
 def tuple_hashes(arrays: Sequence[pa.Array], types: Sequence[str]) -> Hashes:
@@ -62,7 +61,7 @@ def row_hashes(array: pa.Array, type_string: str) -> Hashes:
         return _taken(entries, plain.cast(pa.int8()))
     found = np.full(len(plain), NULL, np.uint64)
     has_hash = plain.is_valid()
-    if plain.type in _MAY_BE_EMPTY:
+    if plain.type in MAY_BE_EMPTY:
         is_empty = pc.equal(pc.binary_length(plain), 0).fill_null(False)
         found[is_empty.to_numpy(zero_copy_only=False)] = EMPTY
         has_hash = pc.and_not(has_hash, is_empty)

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from puffin.errors import CorruptMetadataError
 from puffin.values.decimals import decimal_text, to_decimal
-from puffin.values.value_type import ValueType
+from puffin.values.value_type import TEMPORAL, ValueType
 
 _ARROW_TYPES: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -37,7 +37,6 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
     "uuid": pa.binary(16),
     "binary": pa.binary(),
 }
-_TEMPORAL = frozenset({"date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
 _EPOCH_DAY = "1970-01-01T"
 _UNITS_OF_DAY = {"us": 86_400 * 10**6, "ns": 86_400 * 10**9}
 _YEARS, _DAYS = 400, 146_097
@@ -62,7 +61,7 @@ def to_json(type_: str, physical: Any) -> Any:
     try:
         if type_ == "time":
             return str(pa.scalar(physical, arrow_type(type_)).cast(pa.string()))
-        if type_ in _TEMPORAL:
+        if type_ in TEMPORAL:
             return _moment_text(physical, unzoned_type(type_)) + ("+00:00" if type_.startswith("timestamptz") else "")
         if type_ == "uuid":
             return str(uuid.UUID(bytes=physical))
@@ -95,7 +94,7 @@ def to_scalar(type_: str, value: Any) -> pa.Scalar:
 def _physical(type_: str, value: Any, target: pa.DataType) -> Any:
     if type_ == "date":
         return moment(value, target)
-    if type_ in _TEMPORAL:
+    if type_ in TEMPORAL:
         text = (_EPOCH_DAY if type_ == "time" else "") + value.removesuffix("+00:00").removesuffix("Z")
         return moment(text, pa.timestamp(target.unit))
     if type_ == "uuid":

@@ -5,11 +5,13 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+from puffin.values.value_type import TIMES
+
 _INTEGERS = {
     "int": (4,),
     "long": (4, 8),  # four bytes: written before a promotion
     "date": (4,),
-    **dict.fromkeys(("time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"), (8,)),
+    **dict.fromkeys(TIMES, (8,)),
 }
 _FLOATS = {"float": (4,), "double": (4, 8)}
 

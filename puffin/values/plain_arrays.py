@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+MAY_BE_EMPTY = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+"""The types of plain arrays whose values may have no bytes."""
+
 
 def storage_of(array: pa.Array) -> pa.Array:
     while isinstance(array, pa.ExtensionArray):

@@ -21,7 +21,7 @@ import numpy as np
 from puffin.errors import CorruptMetadataError, UnsupportedTableError, UsageError
 from puffin.values.decimals import to_decimal
 from puffin.values.json_values import to_scalar
-from puffin.values.value_type import ValueType
+from puffin.values.value_type import TIMESTAMPS, ValueType
 
 _NULL = "null"
 
@@ -33,15 +33,14 @@ _CALENDAR_TEXT = {
     "day": re.compile(r"\d{4}-\d{2}-\d{2}"),
     "hour": re.compile(r"\d{4}-\d{2}-\d{2}-\d{2}"),
 }
-_TIMESTAMPS = frozenset({"timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
-_DATED = _TIMESTAMPS | {"date"}
+_DATED = frozenset({"date", *TIMESTAMPS})
 _TRUNCATED = frozenset({"int", "long", "decimal", "string", "binary"})
 _HASHED = _DATED | _TRUNCATED | {"time", "uuid", "fixed"}
 _SOURCES = {
     "bucket": _HASHED,
     "truncate": _TRUNCATED,
     **dict.fromkeys(("year", "month", "day"), _DATED),
-    "hour": _TIMESTAMPS,
+    "hour": frozenset(TIMESTAMPS),
 }
 _RESULTS = {"bucket": "int", "year": "int", "month": "int", "day": "date", "hour": "int"}
 

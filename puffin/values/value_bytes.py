@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from puffin.kernels import kernels_ready
 from puffin.values.decimals import unscaled_bytes
 from puffin.values.serialized import ByteStrings, Words
-from puffin.values.value_type import ValueType
+from puffin.values.value_type import TIMES, ValueType
 
 MOST_BYTES = 64
 """The longest value that is kept whole."""
@@ -27,7 +27,7 @@ Positions: TypeAlias = npt.NDArray[np.int64]
 
 _NUMBERS = {
     **dict.fromkeys(("int", "date"), "<i4"),
-    **dict.fromkeys(("long", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"), "<i8"),
+    **dict.fromkeys(("long", *TIMES), "<i8"),
     "boolean": "u1",
     "float": "<f4",
     "double": "<f8",

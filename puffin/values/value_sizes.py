@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 
 from puffin.values.encoders import decimal_words
 from puffin.values.unscaled import minimal_sizes, total_minimal_size
-from puffin.values.value_type import ValueType
+from puffin.values.value_type import TIMES, ValueType
 
 _WIDTHS = {
     "boolean": 1,
     **dict.fromkeys(("int", "float", "date"), 4),
-    **dict.fromkeys(("long", "double", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"), 8),
+    **dict.fromkeys(("long", "double", *TIMES), 8),
     "uuid": 16,
 }
 

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 
 from puffin.errors import UnsupportedTypeError
 
+TIMESTAMPS = ("timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns")
+TIMES = ("time", *TIMESTAMPS)
+TEMPORAL = ("date", *TIMES)
 _NUMBERS = ("boolean", "int", "long", "float", "double")
-_TIMES = ("date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns")
 _BYTES = ("string", "uuid", "binary")
-_WITHOUT_PARAMETERS = frozenset((*_NUMBERS, *_TIMES, *_BYTES))
+_WITHOUT_PARAMETERS = frozenset((*_NUMBERS, *TEMPORAL, *_BYTES))
 _FIXED = re.compile(r"fixed\[\s*([0-9]{1,9})\s*\]")
 _DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)")
 _MAX_PRECISION = 38

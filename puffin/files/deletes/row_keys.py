@@ -26,7 +26,7 @@ from puffin.tables.base import Column
 from puffin.values.encoders import choose_encoder
 from puffin.values.json_values import arrow_type, unzoned_type
 from puffin.values.plain_arrays import storage_of
-from puffin.values.value_type import ValueType
+from puffin.values.value_type import TIMES, ValueType
 
 _NAN = pa.scalar(float("nan"))
 _NO_BYTES = pa.scalar(b"", pa.large_binary())
@@ -94,7 +94,7 @@ _CASTS: dict[str, Callable[[pa.Array, ValueType], pa.Array]] = {
     **dict.fromkeys(("boolean", "int", "long"), lambda array, _: array.cast(pa.int64())),
     **dict.fromkeys(("float", "double"), _float),
     "date": lambda array, _: array.cast(pa.date32()).cast(pa.int32()).cast(pa.int64()),
-    **dict.fromkeys(("time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"), _time),
+    **dict.fromkeys(TIMES, _time),
     "decimal": lambda array, type_: array.cast(pa.decimal128(38, type_.scale)),
     **dict.fromkeys(("string", "binary", "fixed", "uuid"), lambda array, _: array.cast(pa.large_binary())),
 }

@@ -35,19 +35,17 @@ from puffin.files.parquet.parquet_footer import (
     WIDTHS,
     ColumnChunk,
 )
-from puffin.files.parquet.plain_values import SAME_IN_MEMORY, decimals_of
+from puffin.files.parquet.plain_values import LENGTH_SIZE, NUMBERS, SAME_IN_MEMORY, decimals_of
 from puffin.values.serialized import words_at
 
 PageDecoder: TypeAlias = Callable[[PageBatch], Iterator[pa.Array]]
 """Decodes the values of pages, without nulls, in arrays of bounded length; ValueError if a page is too short."""
 
 _NARROW = (pa.int8(), pa.int16(), pa.uint8(), pa.uint16(), pa.uint32())
-_NUMBERS: dict[int, np.dtype[Any]] = {INT32: np.dtype("<i4"), INT64: np.dtype("<i8")}
 _LARGE = {
     **dict.fromkeys((pa.string(), pa.large_string(), pa.string_view()), pa.large_string()),
     **dict.fromkeys((pa.binary(), pa.large_binary(), pa.binary_view()), pa.large_binary()),
 }
-_LENGTH_SIZE = 4
 _LEGACY_TIME = np.dtype([("nanos", "<u8"), ("julian_day", "<u4")])
 _JULIAN_DAY_OF_EPOCH, _DAY, _MICROSECOND = np.uint64(2_440_588), np.uint64(86_400_000_000), np.uint64(1000)
 _PIECE_BYTES = 4 * 1024 * 1024  # of strings in an array, unless one is longer
@@ -109,8 +107,8 @@ def _plain_decoder(chunk: ColumnChunk, arrow_type: pa.DataType) -> PageDecoder |
     if physical_type == INT96 and arrow_types.is_timestamp(arrow_type) and arrow_type.unit == "us":
         return partial(_legacy_times, arrow_type=arrow_type)
     if arrow_types.is_decimal128(arrow_type):
-        if physical_type in _NUMBERS:
-            return partial(_decimals, arrow_type=arrow_type, stored=_NUMBERS[physical_type])
+        if physical_type in NUMBERS:
+            return partial(_decimals, arrow_type=arrow_type, stored=NUMBERS[physical_type])
         width = chunk.leaf.type_length if physical_type == FIXED_LEN_BYTE_ARRAY else 0
         if 0 < width <= _MOST_DECIMAL_BYTES:
             return partial(_swapped_decimals, arrow_type=arrow_type, width=width)
@@ -156,7 +154,7 @@ def _swapped_decimals(pages: PageBatch, arrow_type: pa.DataType, width: int) -> 
 def _strings(pages: PageBatch, arrow_type: pa.DataType) -> Iterator[pa.Array]:
     from puffin.kernels.page_values import copy_strings
 
-    _check_room(pages, _LENGTH_SIZE)
+    _check_room(pages, LENGTH_SIZE)
     data = pages.bytes
     spans, left, longest = pages.spans.copy(), pages.count, 0
     if left == 0:

@@ -36,16 +36,16 @@ SAME_IN_MEMORY: dict[int, tuple[Callable[[pa.DataType], bool], ...]] = {
     DOUBLE: (arrow_types.is_float64,),
     FIXED_LEN_BYTE_ARRAY: (arrow_types.is_fixed_size_binary,),
 }
-_NUMBERS: dict[int, np.dtype[Any]] = {INT32: np.dtype("<i4"), INT64: np.dtype("<i8")}
-_LENGTH_SIZE = 4
+NUMBERS: dict[int, np.dtype[Any]] = {INT32: np.dtype("<i4"), INT64: np.dtype("<i8")}
+LENGTH_SIZE = 4  # of the length before each byte array
 
 
 def plain_decoder(physical_type: int, arrow_type: pa.DataType, count: int) -> Decoder | None:
     """The decoder for so many values of a physical type; None if pyarrow is better."""
     if any(test(arrow_type) for test in SAME_IN_MEMORY.get(physical_type, ())):
         return _same_in_memory
-    if physical_type in _NUMBERS and arrow_types.is_decimal128(arrow_type):
-        return partial(_decimals, stored=_NUMBERS[physical_type])
+    if physical_type in NUMBERS and arrow_types.is_decimal128(arrow_type):
+        return partial(_decimals, stored=NUMBERS[physical_type])
     is_text = arrow_types.is_string(arrow_type) or arrow_types.is_binary(arrow_type)
     return _byte_arrays if physical_type == BYTE_ARRAY and is_text and count <= MAX_BYTE_ARRAYS else None
 
@@ -71,7 +71,7 @@ def decimals_of(numbers: npt.NDArray[Any], arrow_type: pa.DataType) -> pa.Array:
 def _byte_arrays(content: bytes, count: int, arrow_type: pa.DataType) -> pa.Array:
     values, at = [], 0
     for _ in range(count):
-        begin = at + _LENGTH_SIZE
+        begin = at + LENGTH_SIZE
         at = begin + int.from_bytes(content[at:begin], "little")
         values.append(content[begin:at])
     _check_size(content, at)  # a truncated value has moved past the end

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from puffin.iceberg.scan.manifests import ColumnMetrics
 from puffin.values.manifest_bounds import manifest_bound
-from puffin.values.value_type import ValueType
+from puffin.values.value_type import TEMPORAL, ValueType
 
 _Flags: TypeAlias = npt.NDArray[np.bool_]
 _Bound: TypeAlias = int | bytes
@@ -100,7 +100,6 @@ _NUMBERS = _Order(_clipped, np.int64, *_LONG)
 # As Python objects, since numpy's strings end at zero bytes and are signed in some releases.
 _BYTES = _Order(_prefix, object, b"", b"\xff" * _PREFIX)
 _ORDERS = {
-    **dict.fromkeys(("int", "long", "date", "time", "decimal"), _NUMBERS),
-    **dict.fromkeys(("timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"), _NUMBERS),
+    **dict.fromkeys(("int", "long", "decimal", *TEMPORAL), _NUMBERS),
     **dict.fromkeys(("string", "binary", "fixed"), _BYTES),
 }
