@@ -1,5 +1,5 @@
 """
-Unwrap Arrow arrays down to their plain values.
+Unwrap Arrow arrays down to their plain values, and their types likewise.
 
 Extension types and views are layouts of the same values. Arrow neither filters nor compares views, and several buffers
 hold a view's bytes.
@@ -17,6 +17,18 @@ def storage_of(array: pa.Array) -> pa.Array:
     while isinstance(array, pa.ExtensionArray):
         array = array.storage
     return array
+
+
+def storage_type(arrow_type: pa.DataType) -> pa.DataType:
+    while isinstance(arrow_type, pa.BaseExtensionType):
+        arrow_type = arrow_type.storage_type
+    return arrow_type
+
+
+def type_of_values(arrow_type: pa.DataType) -> pa.DataType:
+    """The type without extensions; of a dictionary, that of its entries."""
+    stored = storage_type(arrow_type)
+    return type_of_values(stored.value_type) if pa.types.is_dictionary(stored) else stored
 
 
 def plain_array(array: pa.Array) -> pa.Array:

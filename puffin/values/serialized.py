@@ -59,3 +59,8 @@ SerializedValues: TypeAlias = Words | ByteStrings
 def words_at(data: Any) -> WordArray:
     """A little-endian word at every byte of a buffer that has seven more after it; gathering is an unaligned load."""
     return np.ndarray((max(0, len(data) - 7),), np.uint64, data, strides=(1,))
+
+
+def words_at_every_byte(data: bytes | memoryview) -> WordArray:
+    """The little-endian word at each byte and at the end, padded with zeros."""
+    return words_at(b"".join((data, bytes(8))))

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from puffin.values.encoders import Encoder, choose_encoder
-from puffin.values.plain_arrays import storage_of, without_views
+from puffin.values.plain_arrays import storage_of, type_of_values, without_views
 from puffin.values.serialized import SerializedValues, slice_rows
 from puffin.values.value_type import ValueType
 
@@ -33,7 +33,7 @@ def single_values(array: pa.Array | pa.ChunkedArray, type_string: str) -> Iterat
         UnsupportedTypeError: The column type has no single-value bytes.
         CorruptDataFileError: The array cannot hold values of the column type.
     """
-    encode = choose_encoder(ValueType.parse(type_string), _plain_type(array.type))
+    encode = choose_encoder(ValueType.parse(type_string), type_of_values(array.type))
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
     return (values for chunk in chunks for values in _encode_chunk(chunk, encode))
 
@@ -47,14 +47,6 @@ def _encode_chunk(chunk: pa.Array, encode: Encoder) -> Iterator[SerializedValues
             present = present.drop_null()
         if len(present) > 0:
             yield from encode(present)
-
-
-def _plain_type(arrow_type: pa.DataType) -> pa.DataType:
-    if isinstance(arrow_type, pa.BaseExtensionType):
-        return _plain_type(arrow_type.storage_type)
-    if pa.types.is_dictionary(arrow_type):
-        return _plain_type(arrow_type.value_type)
-    return arrow_type
 
 
 def _plain_array(array: pa.Array) -> pa.Array:

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from pyarrow import types as arrow_types
 
 from puffin.errors import CorruptDataFileError
+from puffin.files.data_file import Path
 from puffin.files.parquet.dictionary_counts import DICTIONARY_ENCODINGS
 from puffin.files.parquet.dictionary_page import has_readable_dictionary, read_dictionary_page
 from puffin.files.parquet.long_strings import has_long_strings, read_long_strings
@@ -33,8 +34,9 @@ from puffin.files.parquet.parquet_footer import (
     RowGroup,
     read_footer,
 )
-from puffin.files.parquet.writers import Path, Writer, leaf_type
+from puffin.files.parquet.writers import Writer, leaf_type
 from puffin.values.column_chunk import Values
+from puffin.values.plain_arrays import type_of_values
 
 MAX_BYTES_AS_DICTIONARY = 256 * 1024
 """The largest page to read as a dictionary: every batch of rows carries all of it."""
@@ -80,7 +82,7 @@ class ChunkPlan:
             return (Values(strings, rows) for strings, rows in read_long_strings(source, self.chunk))
         if self.route is Route.PAGES:
             chunks = [self.chunk, *(other.chunk for other in others if other.chunk is not None)]
-            return read_page_values(source, chunks, self._stored_type)
+            return read_page_values(source, chunks, type_of_values(self.arrow_type))
         values = read_dictionary_page(source, self.chunk, self.arrow_type)
         return None if values is None else iter((Values(values, is_each_row=False),))
 
@@ -92,7 +94,7 @@ class ChunkPlan:
         """
         if self.chunk is None or not self.pays_as_dictionary or self.is_collected:
             return self.pays_as_dictionary
-        stored = self._stored_type
+        stored = type_of_values(self.arrow_type)
         values = read_dictionary_page(source, self.chunk, stored) if has_readable_dictionary(self.chunk) else None
         return values is not None and len(values.unique()) == len(values)
 
@@ -113,10 +115,6 @@ class ChunkPlan:
             return 0
         is_page = self.route is Route.DICTIONARY_PAGE
         return self.chunk.dictionary_page_size if is_page else self.chunk.total_compressed_size
-
-    @property
-    def _stored_type(self) -> pa.DataType:
-        return _stored(self.arrow_type)
 
 
 class ChunkPlanner:
@@ -178,11 +176,7 @@ def _route(chunk: ColumnChunk, arrow_type: pa.DataType, is_page_enough: bool) ->
         return Route.DICTIONARY_PAGE
     if has_long_strings(chunk):
         return Route.LONG_STRINGS
-    return Route.PAGES if has_readable_values(chunk, _stored(arrow_type)) else Route.ROWS
-
-
-def _stored(arrow_type: pa.DataType) -> pa.DataType:
-    return arrow_type.value_type if arrow_types.is_dictionary(arrow_type) else arrow_type
+    return Route.PAGES if has_readable_values(chunk, type_of_values(arrow_type)) else Route.ROWS
 
 
 def _is_dictionary_encoded(chunk: ColumnChunk) -> bool:

@@ -20,15 +20,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from puffin.files.parquet.hybrid import words_at_every_byte
 from puffin.files.parquet.page_batches import BATCH_VALUES, PageBatch, Spans
 from puffin.files.parquet.page_codecs import pooled_buffer
 from puffin.files.parquet.parquet_footer import DELTA_LENGTH_BYTE_ARRAY, PLAIN
+from puffin.values.serialized import WordArray, words_at, words_at_every_byte
 
 Strings: TypeAlias = tuple[npt.NDArray[np.int64], Any]
 """Offsets, one more than there are strings, and a buffer."""
-
-_WordsAt: TypeAlias = npt.NDArray[np.uint64]
 
 _PIECE_BYTES = 4 * 1024 * 1024  # of strings in an array, unless one is longer
 _MOST_BYTES = (1 << 31) - 1  # of a string
@@ -69,7 +67,7 @@ def _plain(values: npt.NDArray[Any], count: int) -> PageBatch:
     return PageBatch(False, PLAIN, content, np.array([(0, len(content), count, -1, -1)]), np.zeros(1, np.int64))
 
 
-def _numbers(pages: PageBatch, words_at: _WordsAt, spans: Spans) -> tuple[npt.NDArray[np.int64], Spans]:
+def _numbers(pages: PageBatch, words_at: WordArray, spans: Spans) -> tuple[npt.NDArray[np.int64], Spans]:
     """The numbers of all pages, and the spans of what follows them."""
     from puffin.kernels.deltas import decode_numbers
 
@@ -99,9 +97,9 @@ def _with_lengths(pages: PageBatch) -> Iterator[Strings]:
 def _with_prefixes(pages: PageBatch) -> Iterator[Strings]:
     from puffin.kernels.deltas import join_prefixes
 
-    words_at = words_at_every_byte(pages.content)
-    prefixes, spans = _numbers(pages, words_at, pages.spans.copy())
-    suffixes, spans = _numbers(pages, words_at, spans)
+    words = words_at_every_byte(pages.content)
+    prefixes, spans = _numbers(pages, words, pages.spans.copy())
+    suffixes, spans = _numbers(pages, words, spans)
     spans[:, 3] = 0
     last: bytes | memoryview = b""
     left, room = pages.count, _PIECE_BYTES
@@ -113,9 +111,8 @@ def _with_prefixes(pages: PageBatch) -> Iterator[Strings]:
         out = pooled_buffer(start + room + 8)
         content = memoryview(out).cast("B")
         content[:start] = last
-        out_at = np.ndarray((start + room + 1,), np.uint64, out, strides=(1,))
         done = pages.count - left
-        found = join_prefixes(words_at, spans, prefixes[done:], suffixes[done:], offsets, out_at)
+        found = join_prefixes(words, spans, prefixes[done:], suffixes[done:], offsets, words_at(out))
         if found < 0 or (found == 0 and room > _PIECE_BYTES):
             raise ValueError(f"expected {left} more strings in pages, found fewer")
         room = _PIECE_BYTES if found else _PIECE_BYTES + len(pages.content)

@@ -17,6 +17,7 @@ from pyarrow import types as arrow_types
 from puffin.files.parquet.contradictions import has_sound_statistics
 from puffin.files.parquet.parquet_footer import BYTE_ARRAY, DELTA_BYTE_ARRAY, ColumnChunk
 from puffin.values.column_chunk import ChunkStatistics, Stored
+from puffin.values.plain_arrays import type_of_values
 
 
 def chunk_statistics(
@@ -27,8 +28,7 @@ def chunk_statistics(
 
     ``chunk`` adds what pyarrow does not tell, if known; pyarrow reads the chunk as ``arrow_type``, without extensions.
     """
-    if arrow_types.is_dictionary(arrow_type):
-        arrow_type = arrow_type.value_type
+    arrow_type = type_of_values(arrow_type)
     null_count = bounds = string_bytes = None
     try:
         statistics = metadata.statistics if chunk is None or has_sound_statistics(chunk) else None

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from puffin.kernels import kernels_ready
+from puffin.values.serialized import words_at_every_byte
 
 MAX_BIT_WIDTH = 32
 
@@ -85,12 +86,6 @@ class HybridCounts:
         if largest >= min(self._limit, 1 << bit_width):
             raise ValueError(f"expected numbers of {bit_width} bits below {self._limit}, found {largest}")
         np.add.at(self._counts, numbers * self._lanes, times)
-
-
-def words_at_every_byte(data: bytes | memoryview) -> npt.NDArray[np.uint64]:
-    """The little-endian word at each byte and at the end, padded with zeros, for kernels."""
-    padded = np.frombuffer(b"".join((data, bytes(8))), np.uint8)
-    return np.ndarray((len(data) + 1,), np.uint64, padded, strides=(1,))
 
 
 def _header(data: bytes | memoryview, at: int) -> tuple[int, int]:

@@ -79,7 +79,7 @@ class PageBatch:
     @property
     def words_at(self) -> npt.NDArray[np.uint64]:
         """The little-endian word at each byte of pages of indices, and at the end, for kernels."""
-        return np.ndarray((len(self.content) - _PADDING + 1,), np.uint64, self.bytes, strides=(1,))
+        return words_at(self.content)
 
     @property
     def count(self) -> int:

@@ -16,7 +16,6 @@ import pyarrow as pa
 from pyarrow import types as arrow_types
 
 from puffin.files.parquet.delta_pages import plain_bytes, plain_numbers, plain_strings, strings
-from puffin.files.parquet.hybrid import words_at_every_byte
 from puffin.files.parquet.page_batches import BATCH_VALUES, PageBatch
 from puffin.files.parquet.page_codecs import pooled_buffer
 from puffin.files.parquet.parquet_footer import (
@@ -36,7 +35,7 @@ from puffin.files.parquet.parquet_footer import (
     ColumnChunk,
 )
 from puffin.files.parquet.plain_values import LENGTH_SIZE, NUMBERS, SAME_IN_MEMORY, decimals_of
-from puffin.values.serialized import words_at
+from puffin.values.serialized import words_at, words_at_every_byte
 
 PageDecoder: TypeAlias = Callable[[PageBatch], Iterator[pa.Array]]
 """Decodes the values of pages, without nulls, in arrays of bounded length; ValueError if a page is too short."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from puffin.files.parquet.hybrid import words_at_every_byte
 from puffin.files.varints import varint
 from puffin.kernels import kernels_ready
+from puffin.values.serialized import words_at_every_byte
 
 _CODEC = "snappy"
 _BLOCK = 1 << 16

@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types as arrow_types
 
+from puffin.files.data_file import Path
 from puffin.files.parquet.parquet_footer import (
     BIT_PACKED,
     BYTE_ARRAY,
@@ -34,9 +35,7 @@ from puffin.files.parquet.parquet_footer import (
     RLE_DICTIONARY,
     ColumnChunk,
 )
-
-Path = tuple[str, ...]
-"""The names of a leaf in its file, from the root."""
+from puffin.values.plain_arrays import storage_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +75,8 @@ def leaf_type(schema: pa.Schema, path: Path) -> pa.DataType | None:
         index = found.get_field_index(name) if is_parent else -1
         if index < 0:
             return None
-        found = _storage_type(found.field(index).type)
+        found = storage_type(found.field(index).type)
     return found if isinstance(found, pa.DataType) else None
-
-
-def _storage_type(arrow_type: pa.DataType) -> pa.DataType:
-    return _storage_type(arrow_type.storage_type) if isinstance(arrow_type, pa.BaseExtensionType) else arrow_type
 
 
 _ARROW_SCHEMA = b"ARROW:schema"
