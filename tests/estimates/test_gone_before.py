@@ -19,7 +19,7 @@ def publish(table: Any, **summary: int) -> str:
     metadata.mkdir(exist_ok=True)
     snapshots, earlier = table.document["snapshots"], list(metadata.glob("v*.metadata.json"))
     counts = {key.replace("_", "-"): str(count) for key, count in summary.items()}
-    snapshots[-1]["summary"] = {"operation": "overwrite"} | counts
+    snapshots[-1]["summary"] = {"operation": "overwrite", "total-equality-deletes": "0"} | counts
     if earlier:
         snapshots[-1]["parent-snapshot-id"] = snapshots[-2]["snapshot-id"]
         table.document["statistics"] = json.loads(max(earlier).read_text())["statistics"]

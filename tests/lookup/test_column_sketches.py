@@ -72,7 +72,8 @@ def analyzed(tmp_path, table_document):
             fields = [{**schema["fields"][0], "type": once}]
             document["schemas"].append({**schema, "schema-id": 1, "fields": fields})
         if total is not None:
-            document["snapshots"][0]["summary"]["total-records"] = str(total)
+            no_deletes = {"total-position-deletes": "0", "total-equality-deletes": "0"}
+            document["snapshots"][0]["summary"] |= {"total-records": str(total), **no_deletes}
         (root / "metadata" / "v1.metadata.json").write_text(json.dumps(document))
         return str(root)
 

@@ -20,6 +20,7 @@ from puffin.iceberg.metadata.snapshot_records import (
     deleted_records,
     most_deleted_records,
     most_records,
+    summary_of,
     total_records,
 )
 from puffin.storage import Store
@@ -175,7 +176,7 @@ def _inflated(data: bytes) -> bytes:
 
 
 def _snapshot(snapshot: Mapping[str, Any]) -> Snapshot:
-    summary = snapshot.get("summary") or {}
+    summary = summary_of(snapshot)
     return Snapshot(
         snapshot_id=typed(snapshot, "snapshot-id", int),
         parent_id=_optional(snapshot, "parent-snapshot-id", int),

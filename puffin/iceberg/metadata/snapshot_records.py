@@ -4,7 +4,11 @@ Reads row counts from a snapshot's summary: total, added and deleted (spec, "Sna
 A summary counts the rows of data files. It counts the rows that delete files delete separately, and a removed data file
 counts with its deleted rows. An equality delete may delete any number of rows, so with one the counts are unknown.
 A position may be named twice, or be in a file that is gone: then fewer rows are gone than are counted.
-Writers omit counts that are zero, and the oldest writers omit all.
+Writers omit what a snapshot added or removed if it is zero, and the oldest writers omit all.
+
+Some writers do not count what delete files delete. DuckDB 1.4 counts their rows as added records, and later versions
+leave out the total of equality deletes. Java and pyiceberg write no total that the snapshot before lacks, so the totals
+of a table with such a snapshot never come back. What is not counted is unknown, not zero.
 """
 
 from __future__ import annotations
@@ -12,8 +16,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from puffin.tables.base import natural_number
+from puffin.tables.base import REPLACE, natural_number
 from puffin.values.column_summary import known_sum
+
+_TOTAL_DELETES = ("total-position-deletes", "total-equality-deletes")
+
+
+def summary_of(snapshot: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The summary of a snapshot; where it leaves out totals of deletes, zero if format version 1 allowed none."""
+    summary: Mapping[str, Any] = snapshot.get("summary") or {}
+    is_of_version_1 = not snapshot.get("sequence-number")
+    return {**dict.fromkeys(_TOTAL_DELETES, "0"), **summary} if is_of_version_1 else summary
 
 
 def added_records(summary: Mapping[str, Any]) -> int | None:
@@ -46,10 +59,10 @@ def most_deleted_records(summary: Mapping[str, Any]) -> int | None:
 
 def total_records(summary: Mapping[str, Any]) -> int | None:
     """The live rows, or less if delete files name positions that are gone; None if unknown, as with more of these."""
-    if "total-records" not in summary or _count(summary, "total-equality-deletes") != 0:
+    rows, by_position, by_value = (natural_number(summary.get(key)) for key in ("total-records", *_TOTAL_DELETES))
+    if rows is None or by_position is None or by_value != 0:
         return None
-    total = known_sum((_count(summary, "total-records"), _count(summary, "total-position-deletes", -1)))
-    return None if total is None or total < 0 else total
+    return rows - by_position if by_position <= rows else None
 
 
 def most_records(summary: Mapping[str, Any]) -> int | None:
@@ -58,7 +71,11 @@ def most_records(summary: Mapping[str, Any]) -> int | None:
 
 
 def _has_counts(summary: Mapping[str, Any]) -> bool:
-    return any(key in summary for key in ("added-records", "deleted-records", "total-records"))
+    """Whether it tells what came and went, and so does not if its snapshot may have added deletes without a count."""
+    if not any(key in summary for key in ("added-records", "deleted-records", "total-records")):
+        return False
+    adds_no_deletes = summary.get("operation") in ("append", REPLACE)
+    return adds_no_deletes or any(key.endswith(("-deletes", "-delete-files")) for key in summary)
 
 
 def _count(summary: Mapping[str, Any], key: str, sign: int = 1) -> int | None:
