@@ -2,9 +2,9 @@
 Commits a statistics entry while other writers commit too.
 
 Every attempt starts from the current table: it checks that this is the same table, that the snapshot still exists, and
-which entry the snapshot has. Only a lost race is tried again. After a definite failure the job deletes its file; after
-an unclear outcome it keeps the file, because a committed reference may name it. A success is read back, since a catalog
-may report one and do nothing.
+which entry the snapshot has. Only a lost race is tried again. A refused commit may have been done all the same, if
+something between the job and the catalog sent it twice. So the job deletes its file only if the table does not refer to
+it, and keeps it after an unclear outcome. A success is read back, since a catalog may report one and do nothing.
 
 The same loop removes entries of expired snapshots, without a file.
 
@@ -101,6 +101,7 @@ def commit_statistics(table: Table, draft: Draft, *, sleep: Callable[[float], No
         TableNotFound: The table is gone, or another one has its name.
         ConflictError: Other writers won every attempt that ``commit.retry.*`` allows.
         CommitUnknownError: The outcome is unclear; the file stays.
+        StorageError, UnsupportedTableError: The commit was refused.
     """
     started = time.monotonic()
     overwritten: StatisticsEntry | None = None
@@ -112,19 +113,18 @@ def commit_statistics(table: Table, draft: Draft, *, sleep: Callable[[float], No
         policy = RetryPolicy.of(base.state)
         try:
             applied_to = base.commit(entry)
-        except ConflictError:
-            with _discarding(draft):
-                if policy.gives_up(attempt, started):
-                    raise
-                sleep(policy.wait_seconds(attempt))
-            continue
         except CommitUnknownError as exc:
             if not _turns_up(table, base.state, entry, sleep):
                 raise CommitUnknownError(f"{exc}; the statistics file is kept: {entry.statistics_path}") from exc
             applied_to = base.state
-        except PuffinError:
-            draft.discard()
-            raise
+        except PuffinError as refusal:
+            if not _was_done(table, entry, refusal):
+                with _discarding(draft):
+                    if not isinstance(refusal, ConflictError) or policy.gives_up(attempt, started):
+                        raise
+                    sleep(policy.wait_seconds(attempt))
+                continue
+            applied_to = base.state
         draft.keep()
         replaced = applied_to.statistics.get(entry.snapshot_id)
         overwritten = None if replaced == base.state.statistics.get(entry.snapshot_id) else replaced
@@ -184,6 +184,20 @@ def _write_against_current(
     opened.check_committable()
     existing = (state.statistics.get(draft.snapshot_id), overwritten)
     return draft.write(opened, [entry for entry in existing if entry is not None]), opened
+
+
+def _was_done(table: Table, entry: StatisticsEntry, refusal: PuffinError) -> bool:
+    """Whether the table refers to the file of a refused commit; CommitUnknownError if that cannot be found out."""
+    try:
+        found = _open(table, entry.snapshot_id).state.statistics.get(entry.snapshot_id)
+    except TableNotFound:
+        return False
+    except PuffinError as exc:
+        raise CommitUnknownError(
+            f"{refusal}; whether the table refers to the statistics file cannot be found out: {exc}; "
+            f"it is kept: {entry.statistics_path}"
+        ) from refusal
+    return found is not None and found.statistics_path == entry.statistics_path
 
 
 def _turns_up(table: Table, base: TableState, entry: StatisticsEntry, sleep: Callable[[float], None]) -> bool:

@@ -45,6 +45,7 @@ class Server:
         vended: What else it says of the table to those who load it.
         loads: How often the table was asked for.
         tokens: How many it gave; only the last one is accepted, and none is asked for before the first.
+        is_late: Whether commits that are answered with 4xx are applied too.
     """
 
     def __init__(self, document: dict, directory: Path) -> None:
@@ -59,6 +60,7 @@ class Server:
         self.vended: dict = {"config": {}}
         self.loads = 0
         self.tokens = 0
+        self.is_late = False
         self.location = ""
         self.change()
 
@@ -81,7 +83,7 @@ class Server:
     def commit(self, body: dict) -> tuple[int, dict]:
         self.commits.append(body)
         status = self.statuses.pop(0) if self.statuses else 200
-        if status // 100 == 4:
+        if status // 100 == 4 and not self.is_late:
             return status, {"error": {"message": "no", "type": "Refused", "code": status}}
         if self.before:
             self.before.pop(0)()
@@ -248,6 +250,15 @@ def test_clear_refusal_is_final_and_deletes_the_file(server, commit, files, stat
         commit()
     assert files() == []
     assert server.document["statistics"] == []
+
+
+@pytest.mark.parametrize("status", [400, 404, 409])
+def test_refusal_of_a_commit_that_was_done_is_a_success(server, commit, files, status):
+    """A proxy sends the request again, and the second answer is what the client sees."""
+    server.is_late = True
+    server.statuses = [status] * 9
+    assert commit().attempts == 1
+    assert [entry["statistics-path"] for entry in server.document["statistics"]] == files()
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])

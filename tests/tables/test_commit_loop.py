@@ -297,11 +297,22 @@ def test_certain_failure_is_not_retried_and_deletes_the_file(catalog, draft_of, 
     assert (catalog.commits, files()) == (1, [])
 
 
-def test_table_that_cannot_be_reloaded_deletes_the_file(catalog, draft_of, files):
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_refused_commit_keeps_the_file_if_the_table_cannot_be_read(catalog, draft_of, files, moment):
+    """It may have been done."""
     draft = draft_of(catalog, {"a": [1]})
-    catalog.before = [touch(catalog)]
-    catalog.on_load = [lambda: None, fail(StorageError("gone"))]
-    with pytest.raises(StorageError, match="gone"):
+    setattr(catalog, moment, [fail(ConflictError("409"))])
+    catalog.on_load = [lambda: None, fail(StorageError("unreachable"))]
+    with pytest.raises(CommitUnknownError, match=r"409.*unreachable.*kept") as raised:
+        commit_statistics(catalog, draft, sleep=Waits())
+    assert files()[0] in str(raised.value)
+
+
+def test_refused_commit_to_a_table_that_is_gone_deletes_the_file(catalog, draft_of, files):
+    draft = draft_of(catalog, {"a": [1]})
+    catalog.before = [fail(TableNotFound("404"))]
+    catalog.on_load = [lambda: None, fail(TableNotFound("gone"))]
+    with pytest.raises(TableNotFound, match="404"):
         commit_statistics(catalog, draft, sleep=Waits())
     assert files() == []
 
@@ -376,14 +387,16 @@ def test_interrupt_between_attempts_deletes_the_file(catalog, draft_of, files):
     assert files() == []
 
 
-def test_commit_that_succeeded_but_reported_a_conflict_keeps_its_file(catalog, draft_of, files):
-    """A store that repeats a request meets its own first try: the table refers to that file until the next commit."""
-    catalog.after = [fail(ConflictError("exists already"))]
-    referred_to = []
-    catalog.before = [lambda: None, lambda: referred_to.append(catalog.entry().statistics_path in files())]
+@pytest.mark.parametrize("error", [ConflictError, StorageError, TableNotFound])
+@pytest.mark.parametrize("retries", ["0", "4"])
+def test_commit_that_was_refused_after_it_was_done_is_a_success(new_catalog, draft_of, files, error, retries):
+    """A proxy or a server that repeats a request meets its own first try."""
+    catalog = new_catalog(properties={"commit.retry.num-retries": retries})
+    catalog.after = [fail(error("refused"))]
     committed = commit_statistics(catalog, draft_of(catalog, {"a": [1]}), sleep=Waits())
-    assert referred_to == [True]
+    assert (committed.attempts, catalog.commits) == (1, 1)
     assert catalog.entry() == committed.entry
+    assert files() == [committed.entry.statistics_path]
 
 
 # --- reading back -------------------------------------------------------------------------------------------------
