@@ -256,16 +256,13 @@ class _IndexCover:
 
     @classmethod
     def of(cls, opened: TableSnapshot, wanted: Sequence[str]) -> _IndexCover:
-        """The first of the table's homes that has an index counts, as for a planner."""
+        """PuffinError if manifests of the table cannot be read, which is no fault of the index."""
         try:
-            for home in index_homes(opened):
-                index = home.read()
-                if index.manifest.version:
-                    return cls._in(opened, index, wanted)
-            return cls._in(opened, Index(IndexManifest(), {}), wanted) if wanted else cls()
+            index = _newest_index(opened)
         except PuffinError as exc:
             _log.info("%s: the index is not known: %s", opened.name, exc)
             return cls(missing=None, bytes=None, loss=broken_index(in_one_line(exc)))
+        return cls._in(opened, index, wanted) if wanted or index.manifest.version else cls()
 
     @classmethod
     def _in(cls, opened: TableSnapshot, index: Index, wanted: Sequence[str]) -> _IndexCover:
@@ -279,3 +276,12 @@ class _IndexCover:
         total = len(opened.tasks) if rates else 0
         names = tuple(column.name for column in there)
         return cls(names, len(lacking), sum(lacking.values()), index_lost(len(lacking), total))
+
+
+def _newest_index(opened: TableSnapshot) -> Index:
+    """The first of the table's homes that has an index counts, as for a planner; an empty one if none has."""
+    for home in index_homes(opened):
+        index = home.read()
+        if index.manifest.version:
+            return index
+    return Index(IndexManifest(), {})

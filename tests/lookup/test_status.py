@@ -272,6 +272,17 @@ def test_index_that_cannot_be_read_is_no_error_of_the_table(analyzed):
         assert found.reason.startswith("the index cannot be read: ")
 
 
+def test_index_is_not_blamed_for_a_manifest_of_the_table(history):
+    history.snapshot(history.file("a.parquet", 0, 100))
+    history.analyze()
+    index(str(history), IndexOptions(columns=("k",)))
+    for manifest in history.made.root.rglob("*.avro"):
+        manifest.write_bytes(b"no Avro")
+    (found,) = status(Place(roots=(str(history),)))
+    assert (found.health, found.reason) == (0, "the table cannot be read")
+    assert ".avro" in str(found.error)
+
+
 def test_current_table_costs_neither_manifests_nor_data_files(history, opened):
     history.snapshot(history.file("a.parquet", 0, 100))
     history.analyze()
