@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Mapping
 
 from puffin.autopilot.decide import BROKEN, Verdict
-from puffin.errors import line_about
 
 # Ids of requests and addresses of objects, which differ each time in the same error of a library.
 _CHANGING = re.compile(r"\b(?=[\w-]*\d)[\w-]{8,}\b")
@@ -37,6 +36,4 @@ class BrokenTables:
 
 def why_broken(verdict: Verdict) -> str:
     """One line about a table that is broken, with its name."""
-    catalog, name = verdict.seen.catalog, verdict.seen.name
-    line = line_about(name, verdict.why)
-    return line if catalog in (None, name) else f"{catalog}: {line}"
+    return verdict.seen.line_about(verdict.why)

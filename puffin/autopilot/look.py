@@ -15,7 +15,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
-from puffin.errors import PuffinError, UsageError
+from puffin.errors import PuffinError, UsageError, line_about
 from puffin.load import FoundTable, Tables
 from puffin.lookup.health import TableStatus
 from puffin.lookup.places import EVERY_NAME, NamePatterns, Place, table_key, tables_at
@@ -77,6 +77,11 @@ class SeenTable:
 
     def to_json(self) -> dict[str, Any]:
         return {"catalog": self.catalog, **self.status.to_json()}
+
+    def line_about(self, error: object) -> str:
+        """What is wrong with it in one line: its catalog, its name and the error, which may begin with the name."""
+        line = line_about(self.name, error)
+        return line if self.catalog in (None, self.name) else f"{self.catalog}: {line}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

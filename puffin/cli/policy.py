@@ -10,7 +10,7 @@ import click
 from puffin.cli.diagnostics import fail_if_any
 from puffin.cli.options import as_json, diagnostics, in_policy
 from puffin.cli.render import aligned, counted, human_bytes, print_json, print_lines, with_catalog
-from puffin.errors import PolicyError, line_about
+from puffin.errors import PolicyError
 
 if TYPE_CHECKING:
     from puffin.autopilot.look import SeenTable
@@ -52,11 +52,7 @@ def command(
         print_json(_document(policy, tables))
     else:
         print_lines(_lines(policy, tables, file_only=file_only))
-    failures = [
-        line_about(with_catalog(each.name, each.catalog), each.status.error)
-        for each in tables
-        if each.status.error is not None
-    ]
+    failures = [each.line_about(each.status.error) for each in tables if each.status.error is not None]
     fail_if_any(ctx, failures, len(tables))
 
 

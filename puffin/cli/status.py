@@ -68,18 +68,21 @@ def command(
 
         tables = status(Place(catalog, catalog_properties, namespace, roots, names=names))
         documents = [table.to_json() for table in tables]
+        failures = [line_about(table.table, table.error) for table in tables if table.error is not None]
     else:
-        tables, documents = _of_policy(policy, names)
+        tables, documents, failures = _of_policy(policy, names)
     if json_output:
         print_json({"tables": documents})
     else:
         print_lines(_lines(tables))
-    failures = [line_about(table.table, table.error) for table in tables if table.error is not None]
     fail_if_any(ctx, failures, len(tables))
 
 
-def _of_policy(file: str, names: NamePatterns) -> tuple[list[TableStatus], list[dict[str, Any]]]:
-    """The tables of a policy as people see them, and their documents; both with what the policy says of each."""
+def _of_policy(file: str, names: NamePatterns) -> tuple[list[TableStatus], list[dict[str, Any]], list[str]]:
+    """
+    The tables of a policy as people see them, and their documents, both with what the policy says of each; then a line
+    about each that cannot be read.
+    """
     from puffin.autopilot.decide import Past, judge
     from puffin.autopilot.ledger import Ledger
     from puffin.autopilot.look import Watcher
@@ -102,7 +105,8 @@ def _of_policy(file: str, names: NamePatterns) -> tuple[list[TableStatus], list[
         dataclasses.replace(each.status, table=with_catalog(each.name, each.catalog), reason=reason)
         for each, reason in zip(seen, reasons, strict=True)
     ]
-    return shown, documents
+    failures = [each.line_about(each.status.error) for each in seen if each.status.error is not None]
+    return shown, documents, failures
 
 
 def _lines(tables: Sequence[TableStatus]) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -146,6 +148,17 @@ def test_check_shows_what_cannot_be_read_and_fails(puffin: Callable[..., Any], p
     assert errors[1] == f"{policy.parent}/absent: no such directory"
     said = f"puffin: 2 of 4 tables failed: {policy.parent}/lake/db/events: {errors[0]}; {errors[1]}\n"
     assert (run.code, run.stderr) == (1, said)
+
+
+@pytest.mark.parametrize("command", [("policy", "check"), ("status", "--policy")])
+def test_line_about_a_table_of_a_catalog_names_it_once(
+    puffin: Callable[..., Any], policy: Path, command: tuple[str, ...]
+) -> None:
+    with contextlib.closing(sqlite3.connect(policy.parent / "catalog.db")) as database:
+        database.execute("UPDATE iceberg_tables SET metadata_location = NULL WHERE table_name = 'orders'")
+        database.commit()
+    said = "puffin: 1 of 3 tables failed: prod: shop.orders: no such table in catalog 'prod'\n"
+    assert puffin(*command, policy).stderr == said
 
 
 def test_status_follows_the_columns_of_the_policy(puffin: Callable[..., Any], policy: Path) -> None:
