@@ -11,6 +11,8 @@ import asyncio
 import dataclasses
 import functools
 import itertools
+import logging
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -23,6 +25,7 @@ from puffin.errors import (
     SnapshotNotFound,
     TableNotFound,
     UsageError,
+    in_one_line,
 )
 from puffin.inspection import FileDescription, describe
 from puffin.load import FoundTable
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
 _MOST_NAMES = 10_000  # of the tables that a list considers
 _STATUS_AT_ONCE = 16  # tables, so that other requests find free threads
 
+_log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 
 
@@ -361,17 +365,25 @@ def upstream_of(settings: Settings) -> Upstream | None:
 
 
 def check_catalogs(settings: Settings) -> None:
-    """Raise SetupError or UsageError if a catalog cannot be used; one that does not answer now may do so later."""
+    """
+    Raise SetupError or UsageError if a catalog cannot be used; log one that does not answer now, and may do so later.
+    """
     for each in (settings, *map(settings.of_warehouse, settings.warehouses)):
-        _check_catalog(each)
+        upstream = upstream_of(each)
+        if upstream is None:
+            lookup = Lookup(catalog=each.catalog, catalog_properties=each.catalog_properties)
+            _check_answers(each.catalog, functools.partial(next, lookup.table_names(), None))
+        else:  # it has to do with its own callers alone, so if it hangs, the others are answered
+            asking = threading.Thread(target=_check_answers, args=(each.catalog, upstream.check_answers), daemon=True)
+            asking.start()
 
 
-def _check_catalog(settings: Settings) -> None:
-    if upstream_of(settings) is not None:
-        return  # it is the callers' tokens that have to be good
-    lookup = Lookup(catalog=settings.catalog, catalog_properties=settings.catalog_properties)
+def _check_answers(catalog: str | None, ask: Callable[[], object]) -> None:
     try:
-        next(lookup.table_names(), None)
+        ask()
     except PuffinError as exc:
         if isinstance(exc, SetupError | UsageError):
             raise
+        name = f"catalog {catalog!r}"
+        error = in_one_line(exc)
+        _log.warning("%s; its tables are served once it answers", error if name in error else f"{name}: {error}")
