@@ -110,6 +110,7 @@ def _row(table: SeenTable) -> tuple[str, ...]:
         f"without values: {_without_values(policy)}" if policy.no_values else "",
         f"set by the owner: {', '.join(policy.owner_set)}" if policy.owner_set else "",
         f"unknown properties: {', '.join(policy.unknown_properties)}" if policy.unknown_properties else "",
+        *(f"{key}: {name} matches no column" for key, name in policy.owner_unmatched),
         table.status.error or "",
     ]
     return (

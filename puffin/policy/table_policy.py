@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from puffin.errors import SetupError
 from puffin.policy import quantities
@@ -29,6 +29,7 @@ class TablePolicy:
         no_values: The columns whose values must not stand in statistics.
         owner_set: The properties of the table that count, and ``unknown_properties`` those of ours that nobody reads.
         unmatched: Names and patterns of the rule that match no column of the table, each after the key that has it.
+        owner_unmatched: The same of the owner, each after the property that has it.
     """
 
     rule: Rule
@@ -41,6 +42,7 @@ class TablePolicy:
     owner_set: tuple[str, ...] = ()
     unknown_properties: tuple[str, ...] = ()
     unmatched: frozenset[tuple[str, str]] = frozenset()
+    owner_unmatched: tuple[tuple[str, str], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -56,6 +58,7 @@ class TablePolicy:
             "owners": self.rule.owners,
             "owner-set": list(self.owner_set),
             "unknown-properties": list(self.unknown_properties),
+            "owner-unmatched": [{"property": key, "name": name} for key, name in self.owner_unmatched],
         }
 
 
@@ -81,28 +84,44 @@ def table_policy(rule: Rule, properties: Mapping[str, str], types: Mapping[str, 
     if rule.owners == IGNORED:
         return wide
     owner = _Owner(ours, may_only_narrow=rule.owners == NARROW)
-    no_values = owner.get("no-values", lambda text: _matching(_no_values(text), columns)) or ()
+    named = _Named(
+        columns=owner.get("columns", _split),
+        index_columns=owner.get("index-columns", _split),
+        no_values=owner.get("no-values", _no_values) or (),
+        joint=owner.get("joint", _joint),
+    )
+    no_values = _matching(named.no_values, columns)
     return dataclasses.replace(
         wide,
-        columns=owner.names("columns", lambda text: _matching(_split(text), columns), wide.columns),
-        index_columns=owner.names("index-columns", lambda text: _matching(_split(text), indexable), wide.index_columns),
-        joint=owner.names("joint", lambda text: _of_columns(_joint(text), columns), wide.joint, by=_members),
+        columns=owner.names(named.columns, lambda names: _matching(names, columns), wide.columns),
+        index_columns=owner.names(named.index_columns, lambda names: _matching(names, indexable), wide.index_columns),
+        joint=owner.names(named.joint, lambda sets: _of_columns(sets, columns), wide.joint, by=_members),
         no_values=tuple(name for name in columns if name in {*wide.no_values, *no_values}),  # switched on, never off
         partitions=owner.flag("partitions", wide.partitions),
         due=owner.due("due", wide.due),
         owner_set=tuple(PREFIX + key for key in sorted(ours) if key in owner.known),
         unknown_properties=tuple(PREFIX + key for key in sorted(ours.keys() - owner.known - _ELSEWHERE)),
+        owner_unmatched=tuple((PREFIX + key, name) for key, name in _unmatched(named, columns, indexable)),
     )
 
 
-def _unmatched(rule: Rule, columns: Sequence[str], indexable: Sequence[str]) -> Iterator[tuple[str, str]]:
+class _Named(NamedTuple):
+    """The columns that an owner names, as `Rule` has those of the policy; None if the owner does not say."""
+
+    columns: Sequence[str] | None
+    index_columns: Sequence[str] | None
+    no_values: Sequence[str]
+    joint: Sequence[str] | None
+
+
+def _unmatched(named: Rule | _Named, columns: Sequence[str], indexable: Sequence[str]) -> Iterator[tuple[str, str]]:
     for key, patterns, known in (
-        ("columns", rule.columns or (), columns),
-        ("index-columns", rule.index_columns, indexable),
-        ("no-values", rule.no_values, columns),
+        ("columns", named.columns, columns),
+        ("index-columns", named.index_columns, indexable),
+        ("no-values", named.no_values, columns),
     ):
-        yield from ((key, pattern) for pattern in patterns if not _matching([pattern], known))
-    yield from (("joint", each) for each in rule.joint if not _members(each) <= set(columns))
+        yield from ((key, pattern) for pattern in patterns or () if not _matching([pattern], known))
+    yield from (("joint", each) for each in named.joint or () if not _members(each) <= set(columns))
 
 
 class _Owner:
@@ -124,15 +143,18 @@ class _Owner:
 
     def names(
         self,
-        key: str,
-        parse: Callable[[str], tuple[str, ...]],
+        named: Sequence[str] | None,
+        matching: Callable[[Sequence[str]], tuple[str, ...]],
         of_rule: _Names,
         by: Callable[[str], object] = str,
     ) -> tuple[str, ...] | _Names:
-        """Names of columns or sets, which are compared ``by`` something; None of the rule means all."""
-        own = self.get(key, parse)
-        if own is None:
+        """
+        The columns or sets that match what the owner names, which are compared ``by`` something; None of the rule means
+        all.
+        """
+        if named is None:
             return of_rule
+        own = matching(named)
         if of_rule is None or not self._may_only_narrow:
             return own
         allowed = [by(name) for name in of_rule]

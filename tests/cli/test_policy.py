@@ -105,6 +105,7 @@ def test_check_says_what_the_policy_means_for_each_table(puffin: Callable[..., A
         "owners": "win",
         "owner-set": ["puffin-sidecar.columns"],
         "unknown-properties": [],
+        "owner-unmatched": [],
     }
     assert found["shop.orders"]["columns"] is None
     assert found[str(policy.parent / "lake/db/events")]["due"]["never"] is True
@@ -118,6 +119,18 @@ def test_people_read_a_line_for_each_table(puffin: Callable[..., Any], policy: P
     assert "5 % of the rows changed or the index lacks a file, at most every 0s" in orders
     assert events.split()[-1] == "never"
     assert puffin("policy", "check", policy, "--file-only").text == f"{head}\n"
+
+
+def test_check_shows_names_of_the_owner_that_match_no_column(puffin: Callable[..., Any], policy: Path) -> None:
+    DeltaTable(str(policy.parent / "lake/db/events")).alter.set_table_properties(
+        {"puffin-sidecar.joint": "id+nmae"}, raise_if_not_exists=False
+    )
+    (events,) = (line for line in puffin("policy", "check", policy).text.splitlines() if "events" in line)
+    assert events.endswith("puffin-sidecar.joint: id+nmae matches no column")
+    (events,) = (
+        each for each in puffin("policy", "check", policy, "--json").document["tables"] if "events" in each["table"]
+    )
+    assert events["policy"]["owner-unmatched"] == [{"property": "puffin-sidecar.joint", "name": "id+nmae"}]
 
 
 def test_mistakes_are_lines_and_the_first_is_the_failure(puffin: Callable[..., Any], policy: Path) -> None:

@@ -43,6 +43,18 @@ def test_set_of_the_owner_with_a_column_that_the_table_lacks_is_left_out() -> No
     assert of(Rule(joint=("id+a.b",)), joint="id+c, id+absent").joint == ("id+c",)
 
 
+def test_names_of_the_owner_that_match_no_column_are_kept_for_the_check() -> None:
+    policy = of(Rule(), columns="id, idd", index_columns="f, c", joint="id+c, id+absent", no_values="x*")
+    assert policy.owner_unmatched == (
+        ("puffin-sidecar.columns", "idd"),
+        ("puffin-sidecar.index-columns", "f"),
+        ("puffin-sidecar.no-values", "x*"),
+        ("puffin-sidecar.joint", "id+absent"),
+    )
+    assert policy.unmatched == frozenset()
+    assert of(Rule(owners="ignored"), columns="idd").owner_unmatched == ()
+
+
 def test_owner_may_only_narrow_where_the_file_says_so() -> None:
     due = Due(rows_changed=0.1, age=None, at_most_every=60)
     rule = Rule(columns=("id", "c"), index_columns=("id",), joint=("id+c",), partitions=False, due=due, owners="narrow")
