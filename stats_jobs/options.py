@@ -12,7 +12,7 @@ from puffin.sketches.joint_image import LEAST_COLUMNS, MOST_COLUMNS
 from puffin.sketches.sizes import DEFAULT_LG_K, check_lg_k
 from puffin.statistics.kinds import DISTRIBUTION, ROW_COUNTS, sized_kinds
 from puffin.statistics.kinds.kind import Kind
-from puffin.tables.arguments import NameOrPath, check_list
+from puffin.tables.arguments import NameOrPath, check_integer, check_list
 from puffin.tables.base import SnapshotSelector
 
 AUTO, FULL, INCREMENTAL = "auto", "full", "incremental"
@@ -96,8 +96,9 @@ class Options:
         for what, value, known in (("mode", self.mode, MODES), ("codec", self.codec, CODECS)):
             if value not in known:
                 raise UsageError(f"{what}: expected one of {', '.join(known)}, found {value!r}")
-        if self.keep_entries is not None and self.keep_entries < 1:
-            raise UsageError(f"keep_entries: expected at least 1, found {self.keep_entries}")
+        if self.keep_entries is not None:
+            check_integer(self.keep_entries, "keep_entries", 1)
+        check_integer(self.driver_bytes, "driver_bytes", 0)
         for columns in self.joint:
             names = columns.split("+")
             if not LEAST_COLUMNS <= len(names) <= MOST_COLUMNS or not all(names):
@@ -133,6 +134,7 @@ class IndexOptions:
     def __post_init__(self) -> None:
         check_list(self.columns, "column names")
         check_list(self.drop, "column names")
+        check_integer(self.driver_bytes, "driver_bytes", 0)
         if both := set(self.columns or ()).intersection(self.drop):
             raise UsageError(f"columns and drop: expected different columns, found {', '.join(sorted(both))} in both")
         if self.fpp is not None:

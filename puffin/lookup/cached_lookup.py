@@ -31,7 +31,7 @@ from puffin.planning.file_plan import FilePlan
 from puffin.planning.plan import Filter
 from puffin.statistics.answer import TableAnswer
 from puffin.storage import FileSource, Store, store_for
-from puffin.tables.arguments import NameOrPath, check_list
+from puffin.tables.arguments import NameOrPath, check_integer, check_list
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.snapshot import CURRENT, TableSnapshot
 
@@ -263,6 +263,8 @@ class Lookup:
         columns = list(columns)
         for each in columns:
             check_list(each, "a table and a column")
+            if not (isinstance(each, Question) or (isinstance(each, Sequence) and len(each) == 2)):
+                raise UsageError(f"expected a table and a column, found {each!r}")
         wanted = [each if isinstance(each, Question) else Question(os.fspath(each[0]), (each[1],)) for each in columns]
 
         def estimate() -> UnionEstimate:
@@ -298,9 +300,10 @@ class Lookup:
 
         Raises:
             UsageError: A text in place of a list, namespaces without a catalog, directories with a catalog that takes
-                no locations, or an unknown namespace.
+                no locations, an unknown namespace, or a negative limit.
             SetupError, StorageError: The catalog cannot be used. Beside tables below directories, only it is skipped.
         """
+        check_integer(limit, "limit", 0)
         names = itertools.islice(self.table_names(namespaces, roots=roots), limit)
         return filter(None, map(self._analyzed_if_readable, names))
 

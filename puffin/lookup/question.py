@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from puffin.errors import UsageError
-from puffin.tables.arguments import check_list
+from puffin.tables.arguments import check_integer, check_list
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.snapshot import CURRENT
 
@@ -34,8 +34,8 @@ class Question:
             statistics lack.
 
     Raises:
-        UsageError: The columns or partitions are a string, which would mean one for each letter; or there are
-            manifests, which describe whole snapshots, with partitions or a filter.
+        UsageError: The columns or partitions are a string, which would mean one for each letter; the staleness is
+            negative; or there are manifests, which describe whole snapshots, with partitions or a filter.
     """
 
     table: str
@@ -50,6 +50,8 @@ class Question:
     def __post_init__(self) -> None:
         check_list(self.columns, "column names")
         check_list(self.partitions, "partitions")
+        if self.max_staleness is not None:
+            check_integer(self.max_staleness, "max_staleness", 0)
         object.__setattr__(self, "table", os.fspath(self.table))
         object.__setattr__(self, "columns", None if self.columns is None else tuple(self.columns))
         object.__setattr__(self, "partitions", tuple(self.partitions))

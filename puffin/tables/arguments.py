@@ -1,11 +1,12 @@
 """
-What callers of the library pass: names of tables as text or as a path, lists that must not be one text, and names that
-are misspelled.
+What callers of the library pass: names of tables as text or as a path, lists that must not be one text, numbers that
+must not be negative, and names that are misspelled.
 """
 
 from __future__ import annotations
 
 import itertools
+import numbers
 import os
 from collections.abc import Iterable
 from typing import TypeAlias
@@ -25,6 +26,12 @@ def check_list(given: object, of: str) -> None:
     if isinstance(given, str | os.PathLike):
         what = "text" if isinstance(given, str) else "path"
         raise UsageError(f"expected a list of {of}, found the {what} {os.fspath(given)!r}")
+
+
+def check_integer(given: object, of: str, least: int) -> None:
+    """Raise UsageError for anything but an integer from the least on."""
+    if not isinstance(given, numbers.Integral) or given < least:
+        raise UsageError(f"{of}: expected an integer from {least}, found {given!r}")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -288,6 +288,23 @@ def test_text_is_no_list(directory, entry_of, ask):
             Lookup(catalog="c", locations=True).table_names(**given)
 
 
+@pytest.mark.parametrize("given", [-1, 1.5, float("nan"), "1"])
+def test_counts_are_integers_from_zero(lookup, given):
+    for name, ask in (
+        ("max_staleness", lambda: lookup.ndv("t", max_staleness=given)),
+        ("max_staleness", lambda: puffin.ndv("t", max_staleness=given)),
+        ("limit", lambda: lookup.tables(limit=given)),
+    ):
+        with pytest.raises(UsageError, match=f"{name}: expected an integer from 0, found {given!r}"):
+            ask()
+
+
+@pytest.mark.parametrize("pair", [("t",), ("t", "a", "b"), 5])
+def test_pair_of_another_length_is_no_column(lookup, pair):
+    with pytest.raises(UsageError, match="expected a table and a column, found"):
+        lookup.union_ndv([pair])
+
+
 def test_questions_are_equal_however_columns_are_given(lookup, directory, entry_of):
     """As a list or a tuple; a string is refused even after a question about columns named like its letters."""
     table = str(directory("t", entry_of(10, {1: 3})))

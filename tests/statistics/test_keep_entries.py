@@ -10,6 +10,7 @@ import pytest
 from puffin.errors import UsageError
 from stats_jobs import Options
 from stats_jobs.decide import is_stale
+from stats_jobs.options import IndexOptions
 
 
 def rows(*keys: int) -> pa.Table:
@@ -104,5 +105,8 @@ def test_run_without_a_commit_removes_nothing(any_table):
 
 
 def test_count_below_one_is_refused():
-    with pytest.raises(UsageError, match="keep_entries: expected at least 1, found 0"):
+    with pytest.raises(UsageError, match="keep_entries: expected an integer from 1, found 0"):
         Options(keep_entries=0)
+    for options in (Options, IndexOptions):
+        with pytest.raises(UsageError, match="driver_bytes: expected an integer from 0, found -1"):
+            options(driver_bytes=-1)
