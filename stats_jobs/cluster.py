@@ -38,12 +38,16 @@ class Cluster(abc.ABC):
     """
     Spark as jobs use it, from several threads.
 
-    Several tables share one. `start` comes first, and is called once.
+    Several tables share one. `open` or `start` comes first; each is called once, and `start` opens what is not open.
     """
 
     def __init__(self) -> None:
         self._running: list[str] = []
         self._is_cancelled = False
+
+    @abc.abstractmethod
+    def open(self) -> None:
+        """Start Spark, or connect to it, without its Python workers, which catalogs do not need; raises as `start`."""
 
     @abc.abstractmethod
     def start(self) -> None:
@@ -58,7 +62,7 @@ class Cluster(abc.ABC):
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Stop what `start` started."""
+        """Stop what `open` and `start` started."""
 
     @property
     @abc.abstractmethod

@@ -41,7 +41,7 @@ class ConnectCluster(Cluster):
     Spark over Spark Connect.
 
     Args:
-        session: The caller's session, which is left running; by default `start` makes one.
+        session: The caller's session, which is left running; by default `open` makes one.
         remote: The URL of the server.
         conf: Settings of the session.
 
@@ -62,9 +62,12 @@ class ConnectCluster(Cluster):
         self._tasks_at_once = 1
         self._has_failed = False
 
-    def start(self) -> None:
+    def open(self) -> None:
         if self._session is None:
             self._session = self._connected()
+
+    def start(self) -> None:
+        self.open()
         with self.job(0, None):
             self._ship_packages()
             workers = self._session.range(0, 100_000).mapInArrow(connect_tasks.prepare, "worker int").collect()

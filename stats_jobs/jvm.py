@@ -36,7 +36,7 @@ _GROUP, _RUNNING = "spark.jobGroup.id", "RUNNING"
 
 
 class JvmCluster(Cluster):
-    """Spark over py4j: the caller's session, which is left running, or a JVM that `start` starts with ``settings``."""
+    """Spark over py4j: the caller's session, which is left running, or a JVM that `open` starts with ``settings``."""
 
     def __init__(self, session: SparkSession | None = None, settings: JvmSettings | None = None) -> None:
         super().__init__()
@@ -47,18 +47,23 @@ class JvmCluster(Cluster):
         self._cleanup = contextlib.ExitStack()
         self._making_session = threading.Lock()
 
+    def open(self) -> None:
+        if self._context is not None:
+            return
+        if self._session is None:
+            self._context, self._log = started_context(self._cleanup, self._settings)
+        else:
+            self._context = self._session.sparkContext
+
     def start(self) -> None:
         directory = self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="puffin-packages-"))
         with ThreadPoolExecutor(1) as pool:
             archive = pool.submit(zipped_packages, directory)  # beside Spark's start, since it may compile
-            if self._session is None:
-                self._context, self._log = started_context(self._cleanup, self._settings)
-            else:
-                self._context = self._session.sparkContext
+            self.open()
         with self.job(0, None):
-            self._context.addPyFile(str(archive.result()))
-            cores = self._context.defaultParallelism
-            self._context.parallelize(range(cores), cores).foreach(_prepare_worker)
+            self.context.addPyFile(str(archive.result()))
+            cores = self.context.defaultParallelism
+            self.context.parallelize(range(cores), cores).foreach(_prepare_worker)
 
     def close(self) -> None:
         self._context = None
@@ -83,7 +88,7 @@ class JvmCluster(Cluster):
 
     @property
     def java_session(self) -> SparkSession:
-        """The caller's session, or one for the context that `start` started."""
+        """The caller's session, or one for the context that `open` started."""
         if self._session is not None:
             return self._session
         from pyspark.sql import SparkSession

@@ -21,6 +21,8 @@ from stats_jobs.jvm_start import JvmSettings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_NOTHING, _OPEN, _STARTED = range(3)
+
 SLOTS = 2
 """How many tables compute on Spark at once: while one finishes, the next uses the idle cores."""
 
@@ -54,7 +56,7 @@ class SparkStarter:
         verbose: Let Spark print.
 
     Attributes:
-        cluster: What runs jobs once `start` was called.
+        cluster: What runs jobs once `start` was called, and has a session once `open` was.
 
     Raises UsageError if both a master and a remote are given, or the URL is not one of Spark Connect.
     """
@@ -78,7 +80,7 @@ class SparkStarter:
         else:
             self.cluster = JvmCluster(session, JvmSettings(master, dict(conf or {}), verbose))
         self._starting = threading.Lock()
-        self._has_started = False
+        self._reached = _NOTHING
         self._failure: Exception | None = None
         self._slots = threading.Semaphore(SLOTS)
 
@@ -86,8 +88,12 @@ class SparkStarter:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self._has_started = False
+        self._reached = _NOTHING
         self.cluster.close()
+
+    def open(self) -> float:
+        """Start Spark without its Python workers, unless it runs already; returns and raises as `start`."""
+        return self._reach(_OPEN, self.cluster.open)
 
     def start(self) -> float:
         """
@@ -101,25 +107,28 @@ class SparkStarter:
             SetupError: Java is missing, Spark rejects its configuration, or a Spark Connect server does not answer.
             StorageError: The executors cannot run our code, or `cancel` was called.
         """
+        return self._reach(_STARTED, self.cluster.start)
+
+    def _reach(self, state: int, go: Callable[[], None]) -> float:
         with self._starting:
             if self._failure is not None:
                 raise self._failure  # the other tables do not try again
-            if self._has_started:
+            if self._reached >= state:
                 return 0.0
             self.cluster.check_not_cancelled()
             started = time.monotonic()
             try:
-                self.cluster.start()
+                go()
             except Exception as exc:
                 self._failure = exc
                 raise
-            self._has_started = True
+            self._reached = state
             return time.monotonic() - started
 
     @property
     def has_failed(self) -> bool:
         """Whether Spark did not start, or has ended since, so that another starter is needed."""
-        return self._failure is not None or (self._has_started and self.cluster.has_ended)
+        return self._failure is not None or (self._reached > _NOTHING and self.cluster.has_ended)
 
     @contextlib.contextmanager
     def slot(self) -> Iterator[Turn]:
@@ -150,7 +159,7 @@ class BringsSpark(Protocol):
     spark: SparkStarter
 
     def start(self) -> float:
-        """Start the session; return the seconds that the table has spent on that since the last call."""
+        """Open the session; return the seconds that the table has spent on that since the last call."""
 
 
 @contextlib.contextmanager
@@ -158,7 +167,7 @@ def starter_for(table: object, spark: SparkSession | SparkStarter | None) -> Ite
     """
     The starter for a job on a table: the given one or that of a session, by default the one that the table brings.
 
-    Yields it with the seconds that the table spent on starting its own session.
+    Yields it with the seconds that the table spent on opening its own session.
     """
     seconds = 0.0
     if isinstance(table, BringsSpark):

@@ -41,7 +41,7 @@ class SparkTable(IcebergTable):
     """
     An Iceberg table of a catalog that Spark is configured with, named as in Spark SQL: ``catalog.namespace.table``.
 
-    Names with other characters are in backquotes. Spark is not used before the table is first opened or started.
+    Names with other characters are in backquotes. Spark is not used before the table or its session is first opened.
     """
 
     def __init__(self, name: str, spark: SparkStarter) -> None:
@@ -51,8 +51,8 @@ class SparkTable(IcebergTable):
         self._loaded: JavaMetadata | None = None
 
     def start(self) -> float:
-        """Start the session if needed; return the seconds that this table has spent on that since the last call."""
-        seconds, self._unreported_seconds = self._unreported_seconds + self.spark.start(), 0.0
+        """Open the session if needed; return the seconds that this table has spent on that since the last call."""
+        seconds, self._unreported_seconds = self._unreported_seconds + self.spark.open(), 0.0
         return seconds
 
     def open(self, selector: SnapshotSelector = CURRENT) -> IcebergSnapshot:
@@ -99,7 +99,7 @@ class SparkTable(IcebergTable):
         return loaded
 
     def _opened(self, selector: SnapshotSelector, known: TableState | None) -> IcebergSnapshot:
-        self._unreported_seconds += self.spark.start()
+        self._unreported_seconds += self.spark.open()  # Python workers can wait until there is a table to read
         java = JavaIceberg(self.spark.cluster.java_session)
         table = java.load_table(self.name)
         loaded = self._loaded = JavaMetadata.of(java, table.operations())

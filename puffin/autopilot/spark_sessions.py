@@ -97,6 +97,9 @@ class _OnDemand(SparkStarter):
         self._borrow = borrow
         self._borrowed: SparkStarter | None = None
 
+    def open(self) -> float:
+        return self._lender().open()
+
     def start(self) -> float:
         return self._lender().start()
 

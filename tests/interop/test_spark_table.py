@@ -267,6 +267,13 @@ def raise_from_java(jvm, class_name: str | None) -> None:
     raise JavaError(of("because", none) if "iceberg" in class_name else of("because"))
 
 
+def test_missing_table_waits_for_no_python_workers(catalogs, monkeypatch) -> None:
+    with SparkStarter(catalogs) as starter:
+        monkeypatch.setattr(starter.cluster, "start", lambda: pytest.fail("workers were started"))
+        with pytest.raises(TableNotFound):
+            analyze(SparkTable("jdbc.through_spark.none", starter))
+
+
 def test_several_tables_share_the_session(make, starter) -> None:
     """Each has its own thread; a missing one stops no other."""
     tables = [make(f"jdbc.through_spark.one_of_{i}") for i in range(2)]

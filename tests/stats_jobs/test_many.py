@@ -278,6 +278,15 @@ def test_session_starts_once_whoever_needs_it_first(starter):
     assert sum(turn.waited_seconds for turn in turns if turn is not payer) > 0.1
 
 
+def test_session_that_is_open_is_not_started_again(starter):
+    """A catalog needs no Python workers, and those who read files start them in the same session."""
+    assert starter.open() >= 0.1
+    assert starter.open() == 0
+    assert starter.start() > 0
+    assert starter.start() == starter.open() == 0
+    assert starter.starts == 1
+
+
 def test_few_tables_compute_at_once(starter):
     lock, computing, most = threading.Lock(), 0, 0
 
