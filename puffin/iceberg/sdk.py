@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import functools
 import logging
+import traceback
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
 
 from puffin.errors import (
     MissingDependencyError,
@@ -37,6 +39,8 @@ _OF_SQL_CATALOGS = frozenset(("echo", "init_catalog_tables", "pool_pre_ping", "p
 _BY_URI = ("rest", "hive", "sql")  # kinds of catalogs that need a URI
 METASTORE_ANSWER_SECONDS = 600.0
 """How long to wait for a Hive metastore's answer; the default of Hive's own clients."""
+
+_SHOWN = 60  # characters of an answer
 
 _IO_PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "client.", "hf.", "py-io-impl")
 
@@ -252,8 +256,56 @@ def filesystem_for(properties: Mapping[str, str]) -> Callable[[str], pyarrow.fs.
     return resolve
 
 
+def no_object(answer: Any) -> str | None:
+    """What is wrong with a catalog's answer over HTTP if its body is not a JSON object; None if it is one."""
+    try:
+        if isinstance(answer.json(), dict):
+            return None
+    except ValueError:
+        pass
+    place, text = _place(answer), " ".join(answer.text.split())
+    may_be_secret = text.startswith("{") or "token" in place
+    found = f"{len(answer.content):,} bytes of another form" if may_be_secret else repr(text[:_SHOWN])
+    return f"{place}: expected a JSON object, found {found if text else 'nothing'}"
+
+
 def one_line(exc: BaseException) -> str:
-    """Another library's error as its first non-empty line; its type if it has no text."""
+    """
+    Another library's error as its first non-empty line; its type if it has no text.
+
+    If a catalog's answer was not what pyiceberg expects, of which pydantic only counts the errors, it says what came.
+    """
+    answer = _answer_behind(exc)
+    if answer is not None and (wrong := _unexpected(answer, exc)) is not None:
+        return wrong
     message = getattr(exc, "message", None) or exc  # Thrift's errors have this field, and print as code
     lines = [line.strip() for line in str(message).splitlines() if line.strip()]
     return lines[0] if lines else type(exc).__name__
+
+
+def _place(answer: Any) -> str:
+    return f"{answer.request.method} {urlsplit(answer.url).path} answered {answer.status_code}"
+
+
+def _unexpected(answer: Any, exc: BaseException) -> str | None:
+    """What is unexpected about an answer, if that is why there was an error."""
+    if not (answer.ok or answer.content):
+        return None  # an error has to say no more than its status
+    wrong = no_object(answer)
+    if wrong is None and answer.ok and type(exc).__name__ == "ValidationError":
+        error = cast("Any", exc).errors(include_input=False)[0]
+        at = ".".join(map(str, error["loc"]))
+        wrong = f"{_place(answer)}: expected another form of JSON: {at}: {error['msg']}"
+    return wrong
+
+
+def _answer_behind(exc: BaseException) -> Any | None:
+    """
+    The answer over HTTP that an error of pyiceberg is about; None without one.
+
+    An error about a refusal carries it. One about the form of an answer does not, but it comes from a function that
+    has the answer as ``response``.
+    """
+    locals_ = (frame.f_locals.get("response") for frame, _ in traceback.walk_tb(exc.__traceback__))
+    found = [each for each in (getattr(exc.__cause__, "response", None), *locals_) if hasattr(each, "raise_for_status")]
+    return found[-1] if found else None

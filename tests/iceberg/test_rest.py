@@ -20,11 +20,13 @@ from puffin.errors import (
     CommitUnknownError,
     ConflictError,
     CorruptMetadataError,
+    PuffinError,
     SnapshotNotFound,
     StorageError,
     TableNotFound,
     UnsupportedTableError,
 )
+from puffin.iceberg.sdk import list_namespaces, list_tables
 from puffin.load import load_table
 from puffin.tables.commit import commit_statistics
 
@@ -46,6 +48,7 @@ class Server:
         loads: How often the table was asked for.
         tokens: How many it gave; only the last one is accepted, and none is asked for before the first.
         is_late: Whether commits that are answered with 4xx are applied too.
+        instead: Statuses and bodies that it answers instead, by method and path.
     """
 
     def __init__(self, document: dict, directory: Path) -> None:
@@ -61,6 +64,7 @@ class Server:
         self.loads = 0
         self.tokens = 0
         self.is_late = False
+        self.instead: dict[str, tuple[int, bytes]] = {}
         self.location = ""
         self.change()
 
@@ -134,7 +138,8 @@ def open_table(server):
                 self.answer(*server.commit(json.loads(body)))
 
         def answer(self, status: int, body: dict) -> None:
-            data = json.dumps(body).encode()
+            asked = f"{self.command} {self.path.partition('?')[0]}"
+            status, data = server.instead.get(asked, (status, json.dumps(body).encode()))
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(data)))
@@ -336,6 +341,40 @@ def test_state_is_reused_while_the_server_names_the_same_metadata(server, open_t
     assert opened.refreshed().state is opened.state
     server.change(properties={"changed": "yes"})
     assert opened.refreshed().state.properties["changed"] == "yes"
+
+
+# --- answers of another form --------------------------------------------------------------------------------------
+
+HTML = b"<html>\n<body>Sign in</body></html>"
+CONFIG, NAMESPACES = "/v1/config", "/v1/namespaces"
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "body", "said"),
+    [
+        (f"GET {CONFIG}", 200, HTML, "expected a JSON object, found '<html> <body>Sign in</body></html>'"),
+        (f"GET {CONFIG}", 200, b"", "expected a JSON object, found nothing"),
+        (f"GET {CONFIG}", 502, HTML, "expected a JSON object, found '<html>"),
+        (f"GET {NAMESPACES}", 200, HTML, "expected a JSON object, found '<html>"),
+        (f"GET {NAMESPACES}", 403, HTML, "expected a JSON object, found '<html>"),
+        (f"GET {NAMESPACES}", 200, b"{}", "expected another form of JSON: namespaces: Field required"),
+        (f"GET {NAMESPACES}/db/tables", 200, b"[1]", r"expected a JSON object, found '\[1\]'"),
+        (f"GET {TABLE}", 200, HTML, "expected a JSON object, found '<html>"),
+        (f"GET {TABLE}", 200, b'{"config": {"s3.secret', "expected a JSON object, found 22 bytes of another form"),
+        (f"POST {TABLE}", 200, HTML, "expected a JSON object, found '<html>"),
+    ],
+)
+def test_answer_that_is_no_json_is_quoted_with_its_place(server, open_table, commit, asked, status, body, said):
+    """A proxy that wants people to sign in answers in HTML, and pydantic only counts its errors in that."""
+    server.endpoints = [*ENDPOINTS, "GET /v1/{prefix}/namespaces", "GET /v1/{prefix}/namespaces/{namespace}/tables"]
+    server.instead[asked] = status, body
+    server.ignored = {"set-statistics"}
+    ask = {
+        f"GET {NAMESPACES}": lambda: list_namespaces(open_table()._catalog),
+        f"GET {NAMESPACES}/db/tables": lambda: list_tables(open_table()._catalog, "db"),
+    }
+    with pytest.raises(PuffinError, match=f"{asked} answered {status}: {said}"):
+        ask.get(asked, commit)()
 
 
 # --- what the server says, and who asks ---------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from puffin.errors import (
     UnsupportedTableError,
     said_by,
 )
-from puffin.iceberg.sdk import one_line
+from puffin.iceberg.sdk import no_object, one_line
 from puffin.iceberg.vended import TABLE_PATH, opening_properties, request
 from puffin.tables.statistics_json import typed
 
@@ -58,7 +58,7 @@ def load_table(catalog: RestCatalog, identifier: str) -> LoadedTable:
         return LoadedTable(document, location, opening_properties(catalog, identifier, location, answer, of_table))
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         raise CorruptMetadataError(
-            f"{identifier}: catalog {catalog.name!r} gave no table metadata: {said_by(exc)}"
+            f"{identifier}: catalog {catalog.name!r} gave no table metadata: {no_object(response) or said_by(exc)}"
         ) from exc
 
 
@@ -77,13 +77,15 @@ def commit_updates(
         "requirements": list(requirements),
         "updates": list(updates),
     }
+    response = None
     try:
         response = request(catalog, "POST", TABLE_PATH, identifier, json=body)
         if response.ok:
             document: dict[str, Any] = typed(response.json(), "metadata", dict)
             return document
     except Exception as exc:
-        raise CommitUnknownError(f"{identifier}: no clear answer to the commit: {one_line(exc)}") from exc
+        why = (None if response is None else no_object(response)) or one_line(exc)
+        raise CommitUnknownError(f"{identifier}: no clear answer to the commit: {why}") from exc
     error, what = _refusal(response.status_code)
     raise error(f"{identifier}: {what}: {_problem(response)}")
 
