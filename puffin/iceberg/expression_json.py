@@ -124,11 +124,13 @@ def columns_of(tree: Unbound) -> Iterator[str | int]:
             yield from columns_of(part)
 
 
-def has_null(tree: Unbound) -> bool:
-    """Whether a literal in a tree is null."""
-    if isinstance(tree, UnboundCombination):
-        return any(map(has_null, tree.parts))
-    return isinstance(tree, UnboundPredicate) and None in tree.literals
+def literals_of(tree: Unbound) -> Iterator[Any]:
+    """The literals in a tree."""
+    if isinstance(tree, UnboundPredicate):
+        yield from tree.literals
+    elif isinstance(tree, UnboundCombination):
+        for part in tree.parts:
+            yield from literals_of(part)
 
 
 class _Reader:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from puffin.iceberg.expression_json import FilterJson, columns_of, has_null, parse_expression
+from puffin.iceberg.expression_json import FilterJson, Unbound, columns_of, literals_of, parse_expression
 from puffin.tables.document import all_schemas, current_schema
 from puffin.tables.schema import fields_of
 from puffin.tables.state import TableState
 
 _ALL_ROWS = b"true"
+_INFINITE = ("Infinity", "-Infinity")  # as Java's client writes them
 
 
 def residual_of(filter_: FilterJson | None, state: TableState, *, is_java: bool) -> bytes:
@@ -16,7 +17,8 @@ def residual_of(filter_: FilterJson | None, state: TableState, *, is_java: bool)
 
     Java's client looks up the names of a residual in the current schema if the table has partitions, so it fails for a
     column that had another name at the snapshot. It gets true instead if it is Spark, which tests the rows itself.
-    Java's generic reader does not, but takes names literally unless told otherwise, and Spark does not.
+    Java's generic reader does not, but takes names literally unless told otherwise, and Spark does not. The same holds
+    for an infinite number, which Java's client sends as a text, but does not read as a number.
 
     pyiceberg sends null for an infinite number, but cannot read it. It tests the rows itself, but counts those of files
     whose residual is true, so it gets a test that all rows pass.
@@ -24,9 +26,9 @@ def residual_of(filter_: FilterJson | None, state: TableState, *, is_java: bool)
     if filter_ is None:
         return _ALL_ROWS
     tree = parse_expression(filter_)
-    if has_null(tree):
+    if None in literals_of(tree):
         return _any_value(next(columns_of(tree)))
-    if is_java and not filter_.case_sensitive and any(state.partition_specs.values()) and _has_old_name(filter_, state):
+    if is_java and not filter_.case_sensitive and (_has_infinity(tree) or _has_old_name(tree, state)):
         return _ALL_ROWS
     return filter_.text.encode()
 
@@ -37,9 +39,14 @@ def _any_value(column: str | int) -> bytes:
     return FilterJson.of({"type": "or", "left": null, "right": value}).text.encode()
 
 
-def _has_old_name(filter_: FilterJson, state: TableState) -> bool:
-    if len(all_schemas(state.document)) < 2:
+def _has_infinity(tree: Unbound) -> bool:
+    """Whether a literal is the text of an infinite number, of whatever type its column is."""
+    return any(each in _INFINITE for each in literals_of(tree))
+
+
+def _has_old_name(tree: Unbound, state: TableState) -> bool:
+    if not any(state.partition_specs.values()) or len(all_schemas(state.document)) < 2:
         return False
     known = {field.name.lower() for field in fields_of(current_schema(state.document))}
-    names = (name for name in columns_of(parse_expression(filter_)) if isinstance(name, str))
+    names = (name for name in columns_of(tree) if isinstance(name, str))
     return any(name.lower() not in known for name in names)

@@ -51,5 +51,14 @@ def test_null_for_an_infinite_number_is_not_sent_back(tmp_path: Path) -> None:
         assert residual == {"type": "or", "left": {**OLD, "term": "a"}, "right": {"type": "not-null", "term": "a"}}
 
 
+@pytest.mark.parametrize("value", ["Infinity", "-Infinity"])
+def test_spark_gets_true_for_an_infinite_number(tmp_path: Path, value: str) -> None:
+    """Java's client writes it as a text, which it does not read as a number."""
+    among = {"type": "in", "term": "a", "values": [1.0, value]}
+    asked = FilterJson.of({"type": "or", "left": NEW, "right": among}, case_sensitive=False)
+    assert residual_of(asked, state(tmp_path, partitioned=False), is_java=True) == b"true"
+    assert residual_of(asked, state(tmp_path), is_java=False) == asked.text.encode()
+
+
 def test_scan_of_all_rows_has_no_filter(tmp_path: Path) -> None:
     assert residual_of(None, state(tmp_path), is_java=False) == b"true"

@@ -56,6 +56,7 @@ def first_snapshot(face: Any, reads: str) -> tuple[int, Any]:
         "SELECT st, row FROM {t} WHERE st.n = 4",
         "SELECT st.n FROM {t} WHERE st IS NULL OR st.n > 4",
         "SELECT row FROM {t} WHERE upper(text) = 'S3'",
+        "SELECT row FROM {t} WHERE d < double('Infinity') AND d NOT IN (double('-Infinity'), 5D)",
         "SELECT row, _file, _pos, _partition, _spec_id FROM {t} WHERE k = 2 AND row > 40",
         "SELECT row FROM {t} WHERE k IN (SELECT CAST(id AS int) FROM range(2))",
         "SELECT content, file_path, record_count, partition FROM {t}.files",
