@@ -2,8 +2,9 @@
 Binds filters in expression JSON to the schemas that their names may mean, and types their literals by the columns.
 
 A client may pin a snapshot and yet use the names of the current schema, so a name is looked up in both schemas. One
-that may mean different columns prunes nothing. Partitions are tested by pyiceberg's projections, and a transform of
-a column by the partition field that has the same one.
+that means different columns in any two schemas of the table prunes nothing: a client may have loaded the table before
+it got its newest schema. Partitions are tested by pyiceberg's projections, and a transform of a column by the partition
+field that has the same one.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from puffin.iceberg.filter_literals import BEYOND, to_step, units_of_text
 from puffin.iceberg.filters import Binder, unbound
 from puffin.iceberg.sdk import one_line
 from puffin.tables.expression import Combination, Constant, Expression, Op, PartitionTest, Predicate
-from puffin.tables.schema import Field, fields_of
+from puffin.tables.schema import Field, fields_of, reused_names
 from puffin.values.json_values import to_scalar
 from puffin.values.partition_tuples import value_from_json, value_to_json
 from puffin.values.transforms import result_type
@@ -47,11 +48,16 @@ class JsonFilterParser:
     Args:
         schemas: Those that names may mean, the current one first.
         specs: The fields of each partition spec, without those whose values are unknown.
+        older: More schemas that the table has had.
     """
 
-    def __init__(self, schemas: Sequence[Mapping[str, Any]], specs: _Specs) -> None:
+    def __init__(
+        self, schemas: Sequence[Mapping[str, Any]], specs: _Specs, older: Sequence[Mapping[str, Any]] = ()
+    ) -> None:
         self._schemas = [_Schema(schema, specs) for schema in schemas]
         self._specs = specs
+        known = [*schemas, *older]
+        self._reused = {is_exact: reused_names(known, case_sensitive=is_exact) for is_exact in (True, False)}
 
     def __call__(self, filter_: FilterJson) -> Expression:
         """
@@ -75,7 +81,8 @@ class JsonFilterParser:
         if not found:
             raise ColumnNotFound(f"filter: column {tree.term.column!r}: the table has no such column")
         (schema, field), *others = found
-        if any(other.field_id != field.field_id for _, other in others):
+        name = str(tree.term.column) if case_sensitive else str(tree.term.column).lower()
+        if name in self._reused[case_sensitive]:
             return _unprunable(tree)
         if tree.term.transform:
             return self._transformed(tree, field)

@@ -59,14 +59,15 @@ def filter_parser(opened: TableSnapshot, *, with_partitions: bool = True) -> Cal
     specs = known_specs(state) if with_partitions else {}
     current = current_schema(state.document)
     of_snapshot = None if opened.is_empty else opened.snapshot.schema_id
-    others = [schema for schema in all_schemas(state.document) if schema.get("schema-id") == of_snapshot]
+    schemas = all_schemas(state.document)
+    of_filter = [current, *(each for each in schemas if each.get("schema-id") == of_snapshot and each != current)]
     parser = FilterParser(current, specs)
 
     @functools.cache
     def json_parser() -> Callable[[FilterJson], Expression]:
         from puffin.iceberg.filter_binding import JsonFilterParser  # needs pyiceberg, which a text may do without
 
-        return JsonFilterParser([current, *(each for each in others if each != current)], specs)
+        return JsonFilterParser(of_filter, specs, schemas)
 
     return lambda where: json_parser()(where) if isinstance(where, FilterJson) else parser(where)
 

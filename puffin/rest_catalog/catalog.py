@@ -21,7 +21,7 @@ from puffin.rest_catalog.errors import NamespaceNotFound
 from puffin.rest_catalog.names import Levels, Names, TableName
 from puffin.rest_catalog.paging import WHOLE, Listed, Page
 from puffin.rest_catalog.planned_scan import PlannedScan
-from puffin.rest_catalog.planning_mode import KEY, SERVER, planning_mode
+from puffin.rest_catalog.planning_mode import KEY, SERVER, check_names, planning_mode
 from puffin.rest_catalog.residual import residual_of
 from puffin.rest_catalog.scan_request import ScanRequest
 from puffin.rest_catalog.scan_tasks import Metrics, TaskEncoder
@@ -152,6 +152,8 @@ def scan_of(opened: TableSnapshot, plan: FilePlan, request: ScanRequest, *, take
     """The answers to a request that has this plan; reads the statistics that the client asks for."""
     for warning in plan.warnings:
         _log.warning("%s: %s", opened.name, warning)
+    if takes_null:
+        check_names(request.filter, opened.state)
     residual = residual_of(request.filter, opened.state, is_java=takes_null)
     encoder = TaskEncoder(opened.state.partition_specs, opened.state.tuple_types, residual, takes_null)
     metrics = _statistics(opened, request.stats_fields) if len(plan.all_files) else ()

@@ -6,9 +6,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from puffin.errors import UnsupportedTableError
+from puffin.errors import UnsupportedError, UnsupportedTableError
+from puffin.iceberg.expression_json import FilterJson, columns_of, parse_expression
 from puffin.tables.document import all_schemas
-from puffin.tables.schema import fields_of
+from puffin.tables.schema import reused_names
 from puffin.tables.state import TableState
 from puffin.values.transforms import result_type
 
@@ -35,6 +36,24 @@ def planning_mode(state: TableState) -> PlanningMode:
     """Which side plans the scans of a table."""
     reason = _reason(state)
     return PlanningMode() if reason is None else PlanningMode(CLIENT, reason)
+
+
+def check_names(filter_: FilterJson | None, state: TableState) -> None:
+    """
+    Raise UnsupportedError for a filter of a client that loaded the table before a name in it got another meaning.
+
+    Since then the client is told to plan by itself. Spark does not test rows where its filter selects whole partitions,
+    and which ones these are depends on the meaning.
+    """
+    sources = {field["source-id"] for spec in state.partition_specs.values() for field in spec}
+    if filter_ is None or not sources:
+        return
+    reused = reused_names(all_schemas(state.document))
+    for column in columns_of(parse_expression(filter_)) if reused else ():
+        if not reused.get(str(column).lower(), set()).isdisjoint(sources):
+            raise UnsupportedError(
+                f"filter: column {column}: the name meant another column before: load the table again (REFRESH TABLE)"
+            )
 
 
 def _reason(state: TableState) -> str | None:
@@ -66,9 +85,5 @@ def _reason_of_field(field: Mapping[str, Any], types: Mapping[int, str]) -> str 
 
 def _reused_name(state: TableState) -> str | None:
     """A client that pins a snapshot does not say whether its names are those of now or of then."""
-    ids: dict[str, set[int]] = {}
-    for schema in all_schemas(state.document):
-        for field in fields_of(schema):
-            ids.setdefault(field.name.lower(), set()).add(field.field_id)
-    reused = next((name for name, of_name in ids.items() if len(of_name) > 1), None)
+    reused = next(iter(reused_names(all_schemas(state.document))), None)
     return None if reused is None else f"column {reused}: the name meant another column before"

@@ -7,7 +7,7 @@ It walks the JSON without a class for each type, so an unknown type is a leaf wi
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from puffin.errors import CorruptMetadataError
@@ -82,3 +82,12 @@ def fields_of(schema: Mapping[str, Any], prefix: str = "") -> Iterator[Field]:
         yield Field(field["id"], name, field["type"])
         if isinstance(field["type"], Mapping) and field["type"].get("type") == "struct":
             yield from fields_of(field["type"], f"{name}.")
+
+
+def reused_names(schemas: Iterable[Mapping[str, Any]], *, case_sensitive: bool = False) -> dict[str, set[int]]:
+    """The ids of each name that means several columns, in one schema or in different ones; lower case for any."""
+    ids: dict[str, set[int]] = {}
+    for schema in schemas:
+        for field in fields_of(schema):
+            ids.setdefault(field.name if case_sensitive else field.name.lower(), set()).add(field.field_id)
+    return {name: of_name for name, of_name in ids.items() if len(of_name) > 1}

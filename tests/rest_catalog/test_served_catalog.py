@@ -14,7 +14,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DoubleType, LongType, NestedField, PrimitiveType, UUIDType
 
-from puffin.errors import ColumnNotFound, SnapshotNotFound, TableNotFound, UsageError
+from puffin.errors import ColumnNotFound, SnapshotNotFound, TableNotFound, UnsupportedError, UsageError
 from puffin.lookup import Lookup
 from puffin.rest_catalog import planned_scan
 from puffin.rest_catalog.catalog import ServedCatalog
@@ -175,14 +175,41 @@ def test_client_plans_a_table_partitioned_by_values_whose_order_is_unclear(
 def test_reused_name_excludes_no_file(table: Any, served: Callable[..., ServedCatalog]) -> None:
     """A client that pins a snapshot may mean the column of then or that of now."""
     old = table.current_snapshot().snapshot_id
-    with table.update_schema() as change:
-        change.rename_column("k", "x")
-    with table.update_schema() as change:
-        change.rename_column("s", "k")
+    swap_names(table)
     request = ScanRequest.of({"snapshot-id": old, "filter": {"type": "eq", "term": "k", "value": 10_000}})
     assert len(paths(served().plan(TABLE, request))) == FILES
     by_new_name = {"type": "eq", "term": "x", "value": 10_000}
     assert paths(served().plan(TABLE, ScanRequest.of({"snapshot-id": old, "filter": by_new_name}))) == []
+
+
+def test_name_of_before_the_newest_snapshot_excludes_no_file(table: Any, served: Callable[..., ServedCatalog]) -> None:
+    """A client may have loaded the table long ago: pyiceberg pins no snapshot, and tests rows by the ids of then."""
+    swap_names(table)
+    table.append(pa.table({"x": [5], "k": ["s5"]}))
+    by_old_name = ScanRequest.of({"filter": {"type": "eq", "term": "k", "value": "s-1"}})
+    assert len(paths(served().plan(TABLE, by_old_name))) == FILES + 1
+
+
+def test_name_of_a_partition_that_meant_another_column_is_refused(
+    table: Any, served: Callable[..., ServedCatalog]
+) -> None:
+    """Spark does not test rows where its filter selects whole partitions. pyiceberg does."""
+    with table.update_spec() as change:
+        change.add_field("k", IdentityTransform(), "by_key")
+    swap_names(table)
+    request = ScanRequest.of({"filter": {"type": "eq", "term": "k", "value": "s-1"}})
+    with pytest.raises(UnsupportedError, match=r"column k: .* load the table again"):
+        served().plan(TABLE, request)
+    assert len(paths(served().plan(TABLE, request, takes_null=False))) == FILES
+    by_new_name = ScanRequest.of({"filter": {"type": "eq", "term": "x", "value": 10_000}})
+    assert paths(served().plan(TABLE, by_new_name)) == []
+
+
+def swap_names(table: Any) -> None:
+    """Give the name ``k`` to the column ``s``."""
+    for before, after in (("k", "x"), ("s", "k")):
+        with table.update_schema() as change:
+            change.rename_column(before, after)
 
 
 def test_any_case_of_two_names_excludes_no_file(table: Any, served: Callable[..., ServedCatalog]) -> None:
