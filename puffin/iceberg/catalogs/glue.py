@@ -2,8 +2,8 @@
 Tables of the AWS Glue Data Catalog, where a parameter of the Glue table names the metadata file.
 
 An update of a Glue table carries the id of the version that it changes, and Glue refuses it if there is a newer one.
-The client repeats a request whose answer was lost, so a refused update may already have succeeded the first time. After
-a repetition the table itself therefore decides who won. Outcomes without a clear refusal are unknown.
+The client repeats a request whose answer was lost, and so may a proxy on the way, so a refused update may already have
+succeeded the first time. The table itself therefore decides who won. Outcomes without a clear refusal are unknown.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from puffin.errors import CommitUnknownError, ConflictError, StorageError, TableNotFound, UnsupportedTableError
+from puffin.errors import CommitUnknownError, StorageError, TableNotFound, UnsupportedTableError
 from puffin.iceberg.catalogs.metastore import LOCATION, IcebergMetastoreTable
 from puffin.iceberg.sdk import one_line
 from puffin.tables.state import TableState
@@ -58,7 +58,11 @@ class IcebergGlueTable(IcebergMetastoreTable):
             if isinstance(exc, ClientError) and _code(exc) == _NOT_FOUND:
                 raise TableNotFound(f"{self.name}: no such table in catalog {self._catalog.name!r}") from exc
             raise StorageError(f"{self.name}: catalog {self._catalog.name!r} failed: {one_line(exc)}") from exc
-        table: dict[str, Any] = answer["Table"]
+        table: dict[str, Any] | None = answer.get("Table")
+        if table is None:  # such as from a proxy's page for people
+            raise StorageError(
+                f"{self.name}: catalog {self._catalog.name!r} answered without a table: check its endpoint"
+            )
         return table
 
     def _settable(self, table: dict[str, Any]) -> dict[str, Any]:
@@ -71,10 +75,8 @@ class IcebergGlueTable(IcebergMetastoreTable):
         answer = exc.response.get("ResponseMetadata", {})
         code, was_repeated = _code(exc), answer.get("RetryAttempts", 0) > 0
         message = f"{self.name}: the catalog refused the commit: {one_line(exc)}"
-        if code in _LOST_RACES and was_repeated:
+        if code in _LOST_RACES:
             self._check_who_won(location, exc)
-        elif code in _LOST_RACES:
-            raise ConflictError(message) from exc
         elif was_repeated or code == _TIMEOUT or answer.get("HTTPStatusCode", 500) // 100 != 4:
             raise CommitUnknownError(f"{self.name}: no clear answer to the commit: {one_line(exc)}") from exc
         else:

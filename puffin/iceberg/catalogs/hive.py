@@ -13,6 +13,7 @@ It asks for a table by ``get_table_req``, since 4.0 no longer has the ``get_tabl
 from __future__ import annotations
 
 import getpass
+import os
 import socket
 import time
 from collections.abc import Iterator
@@ -47,6 +48,13 @@ _LOCK_ENABLED = "engine.hive.lock-enabled"
 _LOCK_SECONDS = 60.0  # of waiting for the lock; then the caller waits and tries again
 _FIRST_LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.05, 2.0
 _MODIFIED = "The table has been modified"  # the metastore's own words; Iceberg matches them too
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a number that no user has
+        return str(os.getuid())
 
 
 def listed_locations(catalog: HiveCatalog, namespace: str) -> dict[str, str]:
@@ -109,7 +117,7 @@ class IcebergHiveTable(IcebergMetastoreTable):
         component = LockComponent(
             type=LockType.EXCLUSIVE, level=LockLevel.TABLE, dbname=self._namespace, tablename=self._table
         )
-        request = LockRequest(component=[component], user=getpass.getuser(), hostname=socket.gethostname())
+        request = LockRequest(component=[component], user=_user(), hostname=socket.gethostname())
         lock = metastore.lock(request)
         try:
             self._wait_for(metastore, lock)

@@ -112,6 +112,25 @@ def test_update_that_a_retry_finds_done_counts_as_done(catalog, namespace, glue,
     assert len(table.open().state.statistics) == 1
 
 
+def test_update_that_was_done_counts_as_done_though_it_was_refused_in_plain_view(catalog, table, draft_of, monkeypatch):
+    """Somebody else than the client repeated it, such as a proxy, so the client knows of one request only."""
+    update_table = catalog.glue.update_table
+
+    def update_and_refuse(**request):
+        update_table(**request)
+        refuse("ConcurrentModificationException")()
+
+    monkeypatch.setattr(catalog.glue, "update_table", update_and_refuse)
+    assert commit_statistics(table, draft_of(table, {"a": [1, 2]})).attempts == 1
+    assert len(table.open().state.statistics) == 1
+
+
+def test_answer_without_a_table_is_a_storage_error(catalog, table, monkeypatch):
+    monkeypatch.setattr(catalog.glue, "get_table", lambda **_: {})
+    with pytest.raises(StorageError, match="answered without a table"):
+        table.open()
+
+
 def test_lost_answer_is_checked_against_the_table(catalog, table, draft_of):
     sent = lose_the_answer(catalog, times=1)
     assert commit_statistics(table, draft_of(table, {"a": [1, 2]})).attempts == 1

@@ -83,6 +83,18 @@ def test_commit_releases_its_lock(new_table, metastore, draft_of):
     assert metastore.show_locks(ShowLocksRequest(dbname="commits")).locks == []
 
 
+def test_commit_of_a_user_without_a_name_takes_the_lock(new_table, draft_of, monkeypatch):
+    """As in a container that runs as any number."""
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    table, lock, asked = new_table(), Client.lock, []
+    draft = draft_of(table, {"a": [1]})
+    monkeypatch.setattr("os.getuid", lambda: 54321)
+    monkeypatch.setattr(Client, "lock", lambda client, request: asked.append(request) or lock(client, request))
+    assert commit_statistics(table, draft).attempts == 1
+    assert [request.user for request in asked] == ["54321"]
+
+
 def test_commit_waits_for_a_held_lock(new_table, metastore, draft_of, monkeypatch):
     """pyiceberg, Iceberg and Hive itself take the same lock."""
     table = new_table()
