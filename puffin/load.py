@@ -107,7 +107,7 @@ class Tables:
         name = os.fspath(name)
         if self.catalog is None or (self._locations and "/" in name):
             return _table_at(name, self._store_for)
-        if "." not in name:
+        if "." not in name or not all(name.split(".")):
             raise UsageError(f"{name}: expected namespace.table, since a catalog is named")
         from puffin.iceberg.catalogs.named import table_of
 

@@ -147,9 +147,11 @@ def test_table_missing_from_the_catalog_is_not_found(properties):
         load_table("db.absent", catalog="prod", catalog_properties=properties).open()
 
 
-def test_name_without_a_namespace_is_a_usage_error(properties):
+@pytest.mark.parametrize("name", ["t", ".t", "db.", "db..t", "."])
+def test_name_that_lacks_a_part_is_a_usage_error(properties, name):
+    """A catalog's server may call a request for it a failure of its own."""
     with pytest.raises(UsageError, match=r"namespace\.table"):
-        load_table("t", catalog="prod", catalog_properties=properties)
+        load_table(name, catalog="prod", catalog_properties=properties)
 
 
 def test_properties_without_a_catalog_are_a_usage_error(root):

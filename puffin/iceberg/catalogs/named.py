@@ -47,7 +47,7 @@ def opened_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
     if is_in_memory(uri):
         return open_catalog(name, properties)
     check_file(name, uri)
-    catalog = open_catalog(name, {**properties, "init_catalog_tables": "false"})
+    catalog = open_catalog(name, {"pool_pre_ping": "true", **properties, "init_catalog_tables": "false"})
     check_tables(name, cast("SqlCatalog", catalog).engine)
     return catalog
 

@@ -54,7 +54,8 @@ class SqlDatabase:
         try:
             if _missing_file(properties["uri"]) is not None:
                 return None
-            engine = create_engine(properties["uri"])
+            # A connection may be idle for hours while a run computes, and databases and firewalls end such.
+            engine = create_engine(properties["uri"], pool_pre_ping=True)
             with engine.connect() as connection:
                 _look_at_tables(connection)
         except (SQLAlchemyError, ImportError):

@@ -10,7 +10,8 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from puffin.errors import ConflictError, StorageError
-from puffin.load import load_table
+from puffin.load import Tables, load_table
+from puffin.tables.commit import commit_statistics
 
 ROWS = pa.table({"a": pa.array([1, 2], pa.int64())})
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
@@ -60,6 +61,19 @@ def test_connection_that_breaks_early_commits_nothing(postgres, name, draft_of, 
         other.rollback()
     assert table.open().state.metadata_location == base.state.metadata_location
     assert not list(tmp_path.rglob("00002-*"))
+
+
+@pytest.mark.parametrize("more", [{}, {"echo": "false"}])
+def test_connection_that_the_database_ended_while_it_was_idle_is_replaced(postgres, name, draft_of, more):
+    """As while a run computes for hours; ``echo`` has pyiceberg open the catalog."""
+    tables = Tables("postgres", {**postgres.properties, **more})
+    table, engine = tables.load(name), create_engine(postgres.properties["uri"])
+    draft = draft_of(table, {"a": [1, 2]})
+    assert name in tables.of_namespace("commits")
+    with engine.connect() as other:
+        other.execute(text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'idle'"))
+    assert commit_statistics(table, draft).attempts == 1
+    assert name in tables.of_namespace("commits")
 
 
 def move(connection, name: str) -> None:
