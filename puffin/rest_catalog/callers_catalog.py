@@ -128,11 +128,11 @@ class CallersCatalog:
 
         return self._or_local(ask, lambda local: local.load(table, snapshots))
 
-    def plan(self, table: TableName, request: ScanRequest, *, takes_null: bool = True) -> PlannedScan:
+    def plan(self, table: TableName, request: ScanRequest) -> PlannedScan:
         """The files that a scan has to read, once the catalog has let the caller load the table."""
         return self._or_local(
-            lambda: self._plan(table, request, takes_null=takes_null),
-            lambda local: local.plan(table, request, takes_null=takes_null),
+            lambda: self._plan(table, request),
+            lambda local: local.plan(table, request),
         )
 
     def credentials(self, table: TableName) -> bytes:
@@ -161,14 +161,14 @@ class CallersCatalog:
             mode = PlanningMode(CLIENT, str(exc))
         return ForwardedTable(None if tag is None else _tag(rules, tag), loaded.body(mode.config, config))
 
-    def _plan(self, table: TableName, request: ScanRequest, *, takes_null: bool) -> PlannedScan:
+    def _plan(self, table: TableName, request: ScanRequest) -> PlannedScan:
         config = self._config
         # Asked for credentials, a catalog also finds out whether the caller may read the table's files.
         loaded = self._checked(table, self._load_answer(table, ALL, _VENDED), config)
         state = self.states.of(table, ALL, loaded.location, loaded.document)
         selector = SnapshotSelector(snapshot_id=request.snapshot_id)
         opened = loaded.opened(state, selector, config, self.upstream.io_properties)
-        return scan_of(opened, self.lookup.plan_opened(opened, request.filter), request, takes_null=takes_null)
+        return scan_of(opened, self.lookup.plan_opened(opened, request.filter), request)
 
     def _load_answer(self, table: TableName, snapshots: str, delegation: str | None, known: str = "") -> Answer:
         query = [("snapshots", snapshots)] if snapshots != ALL else []

@@ -107,16 +107,16 @@ class ServedCatalog:
         digest = hashlib.blake2b(repr(known).encode(errors="surrogatepass"), digest_size=_DIGEST_BYTES)
         return LoadedTable(f'"{digest.hexdigest()}"', opened, config, snapshots)
 
-    def plan(self, table: TableName, request: ScanRequest, *, takes_null: bool = True) -> PlannedScan:
+    def plan(self, table: TableName, request: ScanRequest) -> PlannedScan:
         """
         The files that a scan has to read.
 
         Raises TableNotFound, SnapshotNotFound, UsageError for a filter that cannot be read or does not fit the columns,
         and what `Lookup.plan` raises.
         """
-        return self._known_as(table, lambda name: self._plan(name, request, takes_null=takes_null))
+        return self._known_as(table, lambda name: self._plan(name, request))
 
-    def _plan(self, name: str, request: ScanRequest, *, takes_null: bool) -> PlannedScan:
+    def _plan(self, name: str, request: ScanRequest) -> PlannedScan:
         snapshot_id = request.snapshot_id
         if snapshot_id is None:
             # The current snapshot has to be at least as new as the metadata that the client loaded.
@@ -124,7 +124,7 @@ class ServedCatalog:
         # By its id, so that the plans of clients that pin a snapshot and of those that do not share what was read.
         opened = self._opened(name, SnapshotSelector(snapshot_id=snapshot_id))
         plan = self._lookup.plan(name, request.filter, snapshot_id=snapshot_id)
-        return scan_of(opened, plan, request, takes_null=takes_null)
+        return scan_of(opened, plan, request)
 
     def _opened(self, name: str, selector: SnapshotSelector, *, checked: bool = False) -> TableSnapshot:
         opened = self._lookup.opened(name, selector, checked=checked)
@@ -148,14 +148,14 @@ class ServedCatalog:
         raise TableNotFound(f"Table does not exist: {table}")  # as Iceberg's own catalogs say it, and its tests expect
 
 
-def scan_of(opened: TableSnapshot, plan: FilePlan, request: ScanRequest, *, takes_null: bool) -> PlannedScan:
+def scan_of(opened: TableSnapshot, plan: FilePlan, request: ScanRequest) -> PlannedScan:
     """The answers to a request that has this plan; reads the statistics that the client asks for."""
     for warning in plan.warnings:
         _log.warning("%s: %s", opened.name, warning)
-    if takes_null:
+    if not request.of_pyiceberg:
         check_names(request.filter, opened.state)
-    residual = residual_of(request.filter, opened.state, is_java=takes_null)
-    encoder = TaskEncoder(opened.state.partition_specs, opened.state.tuple_types, residual, takes_null)
+    state, residual = opened.state, residual_of(request, opened.state)
+    encoder = TaskEncoder(state.partition_specs, state.tuple_types, residual, request.of_pyiceberg)
     metrics = _statistics(opened, request.stats_fields) if len(plan.all_files) else ()
     # The texts of a filter may be large, and the residual has it.
     return PlannedScan(

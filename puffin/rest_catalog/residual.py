@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from puffin.iceberg.expression_json import FilterJson, Unbound, columns_of, literals_of, parse_expression
+from puffin.rest_catalog.scan_request import ScanRequest
 from puffin.tables.document import all_schemas, current_schema
 from puffin.tables.schema import fields_of
 from puffin.tables.state import TableState
@@ -11,7 +12,7 @@ _ALL_ROWS = b"true"
 _INFINITE = ("Infinity", "-Infinity")  # as Java's client writes them
 
 
-def residual_of(filter_: FilterJson | None, state: TableState, *, is_java: bool) -> bytes:
+def residual_of(request: ScanRequest, state: TableState) -> bytes:
     """
     The filter of the request, encoded: all files that come back may have rows that do not pass.
 
@@ -23,12 +24,14 @@ def residual_of(filter_: FilterJson | None, state: TableState, *, is_java: bool)
     pyiceberg sends null for an infinite number, but cannot read it. It tests the rows itself, but counts those of files
     whose residual is true, so it gets a test that all rows pass.
     """
+    filter_ = request.filter
     if filter_ is None:
         return _ALL_ROWS
     tree = parse_expression(filter_)
     if None in literals_of(tree):
         return _any_value(next(columns_of(tree)))
-    if is_java and not filter_.case_sensitive and (_has_infinity(tree) or _has_old_name(tree, state)):
+    may_be_spark = not request.of_pyiceberg and not filter_.case_sensitive
+    if may_be_spark and (_has_infinity(tree) or _has_old_name(tree, state)):
         return _ALL_ROWS
     return filter_.text.encode()
 

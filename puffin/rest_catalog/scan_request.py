@@ -23,14 +23,16 @@ class ScanRequest:
         snapshot_id: None for the current snapshot.
         filter: None for all rows.
         stats_fields: The columns whose statistics the answer has to hold.
+        of_pyiceberg: Whether pyiceberg asks, which reads some of an answer in another way than other clients do.
     """
 
     snapshot_id: int | None = None
     filter: FilterJson | None = None
     stats_fields: tuple[str, ...] = ()
+    of_pyiceberg: bool = False
 
     @classmethod
-    def of(cls, body: Any) -> ScanRequest:
+    def of(cls, body: Any, *, of_pyiceberg: bool = False) -> ScanRequest:
         """
         From the JSON of a request; keys that are not known are ignored, as the protocol has it.
 
@@ -53,6 +55,7 @@ class ScanRequest:
             snapshot_id=_snapshot_id(body),
             filter=None if filter_ is True else FilterJson.of(filter_, case_sensitive=case_sensitive is not False),
             stats_fields=_names(body, "stats-fields"),
+            of_pyiceberg=of_pyiceberg,
         )
 
 

@@ -42,15 +42,15 @@ class TaskEncoder:
         specs: The fields of each partition spec.
         types: Of the values in partition tuples by field id, by spec id.
         residual: The filter that the client applies to rows, encoded.
-        takes_null: Whether the client takes null in a partition tuple, and reads values by their types. One that does
-            not gets dates and times as numbers, and a value of another type instead of null and bytes: it uses a value
-            only for a partition column that is missing in the file, and then fails.
+        of_pyiceberg: Whether pyiceberg asks. It takes no null in a partition tuple, and does not read values by their
+            types. So it gets dates and times as numbers, and a value of another type instead of null and bytes: it uses
+            a value only for a partition column that is missing in the file, and then fails.
     """
 
     specs: Mapping[int, Sequence[Mapping[str, Any]]]
     types: Mapping[int, Mapping[int, str]]
     residual: bytes
-    takes_null: bool
+    of_pyiceberg: bool
 
     def encode(self, tasks: Iterable[FileScanTask], metrics: Iterable[Metrics]) -> bytes:
         """The keys ``delete-files`` and ``file-scan-tasks`` of an answer, with their values."""
@@ -93,7 +93,7 @@ class TaskEncoder:
     def _tuple(self, file: ContentFile) -> list[Any]:
         spec = self.specs.get(file.spec_id, ())
         values = [file.partition.get(str(field["field-id"])) for field in spec]
-        if self.takes_null:
+        if not self.of_pyiceberg:
             return [in_words(value) for value in values]
         types = self.types.get(file.spec_id, {})
         return [_plain(types.get(field["field-id"]), value) for field, value in zip(spec, values, strict=True)]

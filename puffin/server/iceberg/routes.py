@@ -144,13 +144,10 @@ class Face:
 
     async def plan(self, request: Request, namespace: str, table: str) -> Response:
         """Plan a scan: the data files that can hold rows which pass a filter, with their delete files."""
-        name, asked = TableName.of(namespace, table), ScanRequest.of(await _body(request))
-        version = request.headers.get("x-client-version", "")
-        takes_null = not version.startswith(_PYTHON)
+        name, version = TableName.of(namespace, table), request.headers.get("x-client-version", "")
+        asked = ScanRequest.of(await _body(request), of_pyiceberg=version.startswith(_PYTHON))
         catalog = self._catalog_for(request)
-        making = asyncio.ensure_future(
-            self._run(request, lambda: catalog.plan(name, asked, takes_null=takes_null), name)
-        )
+        making = asyncio.ensure_future(self._run(request, lambda: catalog.plan(name, asked), name))
         # Callers of a catalog behind this one may know tables that others may not even name.
         is_known = isinstance(catalog, ServedCatalog) or self._token is not None
         with_table = is_known and self._warehouse is None  # by its name alone
