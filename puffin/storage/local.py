@@ -81,9 +81,10 @@ class LocalStore(Store):
         files = []
         with storage_errors(directory_uri), suppress(*_MISSING), os.scandir(self._name(directory_uri)) as entries:
             for entry in entries:
-                status = _status(entry)
-                if status is not None and stat.S_ISREG(status.st_mode):
-                    files.append(_file_info(join(directory_uri, entry.name), entry.name, status))
+                with suppress(FileNotFoundError):  # deleted since the scan began
+                    status = entry.stat()
+                    if stat.S_ISREG(status.st_mode):
+                        files.append(_file_info(join(directory_uri, entry.name), entry.name, status))
         return sorted(files, key=lambda file: file.name)
 
     def directories(self, directory_uri: str) -> Sequence[str]:
@@ -231,16 +232,6 @@ def _staged(uri: str, target: Path, *, overwrite: bool) -> Iterator[Sink]:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
-
-
-def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
-    """None if the file was deleted since the scan began, or is a link that leads to no file."""
-    try:
-        return entry.stat()
-    except OSError as exc:
-        if exc.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-            return None
-        raise
 
 
 def _file_info(uri: str, name: str, status: os.stat_result) -> FileInfo:

@@ -14,7 +14,6 @@ from puffin.tables.arguments import did_you_mean
 from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry, natural_number
 from puffin.tables.document import NAME_MAPPING, all_schemas, mapping_digest, name_mapping, partition_specs
 from puffin.tables.schema import primitive_columns
-from puffin.values.partition_tuples import tuple_types
 from puffin.values.value_type import is_hashable
 
 _ABOUT_SCHEMAS_AND_PARTITIONS = (
@@ -161,6 +160,8 @@ class TableState:
     @functools.cached_property
     def tuple_types(self) -> Mapping[int, Mapping[int, str]]:
         """The fields of partition tuples with the types of their values, by spec id."""
+        from puffin.values.partition_tuples import tuple_types  # needs pyarrow, which a lookup does without
+
         return {spec_id: tuple_types(spec, self.source_types) for spec_id, spec in self.partition_specs.items()}
 
     @functools.cached_property
