@@ -126,6 +126,8 @@ def judge(seen: SeenTable, now: float, past: Past = Past(), questions: int = 0) 
     why = statistics or index
     if why is None:
         return Verdict(seen=seen, state=FRESH, why=status.reason)
+    if statistics is not None and seen.refusal is not None:
+        return Verdict(seen=seen, state=BROKEN, why=seen.refusal)
     verdict = Verdict(
         seen=seen,
         state=DUE,

@@ -15,7 +15,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
-from puffin.errors import PuffinError, UsageError, line_about
+from puffin.errors import PuffinError, UnsupportedError, UsageError, line_about
 from puffin.load import FoundTable, Tables
 from puffin.lookup.health import TableStatus
 from puffin.lookup.places import EVERY_NAME, NamePatterns, Place, table_key, tables_at
@@ -56,12 +56,17 @@ class CoveredTable:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SeenTable:
-    """A table as its metadata shows it; ``policy`` and ``location`` are None if that cannot be read."""
+    """
+    A table as its metadata shows it; ``policy`` and ``location`` are None if that cannot be read.
+
+    ``refusal`` says why no commit to it is possible, None if none is known.
+    """
 
     covered: CoveredTable
     policy: TablePolicy | None
     status: TableStatus
     location: str | None = None
+    refusal: str | None = None
 
     @property
     def key(self) -> str:
@@ -218,12 +223,17 @@ def look_at(table: CoveredTable, opened: TableSnapshot | None = None) -> SeenTab
         opened = opened or table.load().open()
         policy = policy_of(table.rule, opened.state)
         status = table_status(name, opened, Wanted(policy.columns, policy.index_columns, policy.no_values))
-        is_current = status.snapshots_behind == 0 and not status.columns_missing
-        if not (is_current or policy.due.never or policy.columns == ()):
-            opened.check_committable(ask_store=False)  # otherwise each run would fail
-        return SeenTable(table, policy, status, opened.state.location)
+        return SeenTable(table, policy, status, opened.state.location, _refusal(opened))
     except PuffinError as exc:
         return SeenTable(table, policy, TableStatus.of_error(name, exc))
+
+
+def _refusal(opened: TableSnapshot) -> str | None:
+    try:
+        opened.check_committable(ask_store=False)
+    except (UsageError, UnsupportedError) as exc:
+        return str(exc)
+    return None
 
 
 def policy_of(rule: Rule, state: TableState) -> TablePolicy:

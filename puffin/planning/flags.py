@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import TypeAlias
 
@@ -13,14 +14,12 @@ Flags: TypeAlias = "npt.NDArray[np.bool_]"
 
 def all_of(flags: Iterable[Flags]) -> Flags:
     """Where all of them are set; there must be at least one."""
-    found: Flags = np.logical_and.reduce(list(flags))
-    return found
+    return functools.reduce(np.logical_and, flags)
 
 
 def any_of(flags: Iterable[Flags]) -> Flags:
     """Where at least one of them is set; there must be at least one."""
-    found: Flags = np.logical_or.reduce(list(flags))
-    return found
+    return functools.reduce(np.logical_or, flags)
 
 
 def none_of(*flags: Flags) -> Flags:

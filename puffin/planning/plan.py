@@ -94,7 +94,9 @@ class _Answer:
     @property
     def after_steps(self) -> Flags:
         """Whether it may match by the first of these, by the first two, by all three; shape (3, files)."""
-        found: Flags = np.logical_and.accumulate(self.flags)
+        found = self.flags.copy()
+        found[1] &= found[0]
+        found[2] &= found[1]
         return found
 
     @property
@@ -187,7 +189,7 @@ class Planner:
             self._answer(each, found.index if values <= _MOST_SOUGHT else None)
             for each, values in zip(asked, sought, strict=True)
         ]
-        left = _evaluate(expression, (3, len(files.tasks)), iter([answer.after_steps for answer in answers]))
+        left = _evaluate(expression, (3, len(files.tasks)), (answer.after_steps for answer in answers))
         counts = [len(files.tasks), *map(count, left)]
         used, unread = self._used(asked, found.index)
         lines = itertools.chain(found.warnings, *(answer.unread for answer in answers), unread)
@@ -290,6 +292,6 @@ def _evaluate(expression: Expression, shape: tuple[int, int], answers: Iterator[
     if isinstance(expression, Constant):
         return np.full(shape, expression.value, np.bool_)
     if isinstance(expression, Combination):
-        parts = [_evaluate(part, shape, answers) for part in expression.parts]
+        parts = (_evaluate(part, shape, answers) for part in expression.parts)
         return all_of(parts) if expression.is_and else any_of(parts)
     return next(answers)
