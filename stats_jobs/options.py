@@ -12,7 +12,7 @@ from puffin.sketches.joint_image import LEAST_COLUMNS, MOST_COLUMNS
 from puffin.sketches.sizes import DEFAULT_LG_K, check_lg_k
 from puffin.statistics.kinds import DISTRIBUTION, ROW_COUNTS, sized_kinds
 from puffin.statistics.kinds.kind import Kind
-from puffin.tables.arguments import NameOrPath, check_integer, check_list
+from puffin.tables.arguments import NameOrPath, check_bytes, check_integer, check_list
 from puffin.tables.base import SnapshotSelector
 
 AUTO, FULL, INCREMENTAL = "auto", "full", "incremental"
@@ -98,7 +98,7 @@ class Options:
                 raise UsageError(f"{what}: expected one of {', '.join(known)}, found {value!r}")
         if self.keep_entries is not None:
             check_integer(self.keep_entries, "keep_entries", 1)
-        check_integer(self.driver_bytes, "driver_bytes", 0)
+        check_bytes(self.driver_bytes, "driver_bytes")
         for columns in self.joint:
             names = columns.split("+")
             if not LEAST_COLUMNS <= len(names) <= MOST_COLUMNS or not all(names):
@@ -134,7 +134,7 @@ class IndexOptions:
     def __post_init__(self) -> None:
         check_list(self.columns, "column names")
         check_list(self.drop, "column names")
-        check_integer(self.driver_bytes, "driver_bytes", 0)
+        check_bytes(self.driver_bytes, "driver_bytes")
         if both := set(self.columns or ()).intersection(self.drop):
             raise UsageError(f"columns and drop: expected different columns, found {', '.join(sorted(both))} in both")
         if self.fpp is not None:

@@ -148,7 +148,7 @@ def command(
         from puffin.errors import MissingDependencyError
 
         raise MissingDependencyError(exc.name or "fastapi", "server") from exc
-    announce = functools.partial(_announce, stderr, as_json=json_output)
+    announce = functools.partial(_announce, stderr, is_guarded=settings.token is not None, as_json=json_output)
     if pilot is None:
         serve(settings, host, port, announce)
         return
@@ -182,15 +182,20 @@ def _covered(policy: Policy) -> tuple[tuple[str, ...], dict[str, dict[str, str]]
     return roots, {catalog.name: dict(catalog.properties) for catalog in policy.catalogs}
 
 
-def _announce(stderr: Diagnostics, host: str, port: int, *, as_json: bool = False) -> None:
+def _announce(stderr: Diagnostics, host: str, port: int, *, is_guarded: bool, as_json: bool) -> None:
+    from puffin.server.hosts import is_loopback
+
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     if as_json:
         from puffin.cli.render import print_json
 
         print_json({"url": url, "host": host, "port": port})
-    message = f"serving at {url}"
+    messages = [f"serving at {url}"]
+    if not is_guarded and not is_loopback(host):
+        messages.append("no --token-file: whoever reaches this address can read statistics")
     if stderr.is_json:
         from puffin.cli.logs import json_line
 
-        message = json_line(message)
-    click.echo(message, err=True)
+        messages = list(map(json_line, messages))
+    for message in messages:
+        click.echo(message, err=True)

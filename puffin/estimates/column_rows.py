@@ -85,7 +85,11 @@ class ColumnRows:
         return Interval(found.rows * scale, lower, upper).within(max(0, lower), min(facts.now.upper, upper))
 
     def among(self, found: Interval, counted: ColumnFacts) -> Interval:
-        """As many rows, of those that others counted, perhaps at another time: those of them that are left."""
+        """
+        Rows of a kind, such as nulls, among those that other statistics counted and that are left by now.
+
+        ``found`` is how many the statistics of this column found, perhaps at another time than ``counted``.
+        """
         facts = self.facts
         if _is_at_most(facts.added, counted.added) and _is_at_most(facts.removed, counted.removed):
             return found  # whatever is left was there when the column was counted later

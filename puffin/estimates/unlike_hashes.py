@@ -45,7 +45,7 @@ class UnlikeRows(NamedTuple):
 
     @classmethod
     def among(cls, column: ColumnRows, hashed: ColumnFacts) -> UnlikeRows:
-        """Of the rows whose hashes were counted, as `ColumnRows.among`."""
+        """Such rows among those whose hashes were counted; see `ColumnRows.among`."""
         found = cls.of(column)
         zero, negative, nan, opposite, every_nan = (
             column.among(each, hashed) for each in (*found.zeros, *found.nans, found.every_nan)

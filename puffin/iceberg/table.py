@@ -59,7 +59,7 @@ class IcebergTable(ABC):
     @abstractmethod
     def remove_entries(self, base: IcebergSnapshot, entries: Sequence[StoredEntry]) -> None: ...
 
-    def check_committable(self, state: TableState, *, ask_store: bool) -> None:  # noqa: B027 - most answer to a commit only
+    def check_committable(self, state: TableState, *, ask_store: bool) -> None:  # noqa: B027 - most only refuse a commit
         """Implements `puffin.tables.snapshot.TableSnapshot.check_committable`."""
 
     def _bound(

@@ -231,6 +231,6 @@ def _independent(each: Sequence[JoinRows], left: Side, right: Side) -> JoinRows:
 
 
 def _at_most(rows: float, others: Iterable[Interval]) -> Interval:
-    """So many rows, without a lower bound, all of which are among others."""
+    """An estimate without a lower bound, and at most the fewest of the others, which all include these rows."""
     most = min(others, key=lambda each: each.upper)
     return Interval(min(rows, most.rows), 0, most.upper)

@@ -8,7 +8,6 @@ but loopback needs.
 from __future__ import annotations
 
 import gc
-import logging
 import socket
 from collections.abc import Callable
 from types import FrameType
@@ -25,8 +24,6 @@ from puffin.server.spelling import spelling_etag
 
 _BACKLOG = 2048
 
-_log = logging.getLogger(__name__)
-
 
 def serve(settings: Settings, host: str, port: int, on_start: Callable[[str, int], None]) -> None:
     """
@@ -39,11 +36,8 @@ def serve(settings: Settings, host: str, port: int, on_start: Callable[[str, int
     check_catalogs(settings)
     with _listening(host, port) as listener:
         address, bound = listener.getsockname()[:2]
-        is_open = settings.token is None and not is_loopback(address)
-        if is_open and settings.iceberg:
+        if settings.iceberg and settings.token is None and not is_loopback(address):
             raise UsageError(f"--host {host}: expected --token-file with --iceberg; only loopback can do without it")
-        if is_open:
-            _log.warning("--host %s without --token-file: whoever reaches this address can read statistics", host)
         app = create_app(settings, Hosts.at(address, settings.hosts))
         run(
             spelling_etag(app) if settings.iceberg else app, settings.limits, listener, lambda: on_start(address, bound)

@@ -373,7 +373,7 @@ def check_catalogs(settings: Settings) -> None:
         if upstream is None:
             lookup = Lookup(catalog=each.catalog, catalog_properties=each.catalog_properties)
             _check_answers(each.catalog, functools.partial(next, lookup.table_names(), None))
-        else:  # it has to do with its own callers alone, so if it hangs, the others are answered
+        else:  # in a thread: if this catalog hangs, the server still answers about other tables
             asking = threading.Thread(target=_check_answers, args=(each.catalog, upstream.check_answers), daemon=True)
             asking.start()
 

@@ -10,7 +10,7 @@ _CODEC = "zstd"
 
 
 class ByImage(ABC):
-    """Is its image: equal values have equal bytes. Pickled as the image, it is checked on arrival and small."""
+    """A value that is compared and pickled by the bytes of its image, which are few and are checked on arrival."""
 
     __slots__ = ()
 

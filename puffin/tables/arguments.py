@@ -34,6 +34,12 @@ def check_integer(given: object, of: str, least: int) -> None:
         raise UsageError(f"{of}: expected an integer from {least}, found {given!r}")
 
 
+def check_bytes(given: float, of: str) -> None:
+    """Raise UsageError for anything but a number of bytes; infinity is one."""
+    if not (isinstance(given, numbers.Real) and given >= 0):
+        raise UsageError(f"{of}: expected a number of bytes from 0, found {given!r}")
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The end of a message about an unknown name: the known one that was probably meant, or nothing."""
     import difflib  # only those who have made a mistake need it

@@ -183,3 +183,14 @@ def test_snapshot_of_format_version_1_has_no_deletes(table_of):
     old, new = (table.open(SnapshotSelector(snapshot_id=snapshot_id)).snapshot for snapshot_id in (1, 2))
     assert (old.total_records, old.deleted_records, old.most_records) == (39, 0, 39)
     assert (new.total_records, new.deleted_records, new.most_records) == (None, None, 39)
+
+
+@pytest.mark.parametrize("operation", ["append", "overwrite"])
+def test_rows_that_went_are_unknown_if_delete_files_came_without_their_counts(table_of, operation):
+    table = table_of(snapshots=(1,))
+    (snapshot,) = table.document["snapshots"]
+    snapshot["sequence-number"] = 1
+    snapshot["summary"] = {"operation": operation, "added-records": "5", "added-delete-files": "1"}
+    assert table.open().snapshot.deleted_records is None
+    snapshot["summary"] |= {"added-position-deletes": "2"}
+    assert table.open().snapshot.deleted_records == 2

@@ -90,14 +90,29 @@ def test_startup_failure_is_one_line(
     assert told in capsys.readouterr().err.splitlines()[-1]
 
 
-@pytest.mark.parametrize(("host", "warnings"), [("127.0.0.1", 0), ("0.0.0.0", 1)])
-def test_server_that_others_can_reach_warns_without_a_token(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, host: str, warnings: int
+@pytest.mark.parametrize(
+    ("arguments", "is_open"),
+    [
+        (["--host", "127.0.0.1"], False),
+        (["--host", "0.0.0.0"], True),
+        (["--host", "0.0.0.0", "--token-file", "t"], False),
+    ],
+)
+def test_server_that_others_can_reach_without_a_token_says_so(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    is_open: bool,
 ) -> None:
-    monkeypatch.setattr("puffin.server.process.run", lambda *_: None)
-    with pytest.raises(SystemExit):
-        main(["serve", "--port", "0", "--allow-root", "/", "--host", host])
-    assert caplog.text.count("without --token-file: whoever reaches this address can read statistics") == warnings
+    monkeypatch.chdir(tmp_path)
+    Path("t").write_text("a-token-that-is-long-enough-to-be-one")
+    monkeypatch.setattr("puffin.server.process.run", lambda *of_server: of_server[-1]())
+    with pytest.raises(SystemExit) as end:
+        main(["serve", "--port", "0", "--allow-root", "/", *arguments])
+    said = capsys.readouterr().err.splitlines()
+    assert (end.value.code, said[0].startswith("serving at http://")) == (0, True)
+    assert said[1:] == ["no --token-file: whoever reaches this address can read statistics"] * is_open
 
 
 @pytest.mark.parametrize("arguments", [[], ["--iceberg"], ["--catalog-property", "a=b"]])

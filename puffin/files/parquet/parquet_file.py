@@ -190,7 +190,7 @@ class _RowGroupReader:
         seen = self._selection.columns_seen(columns)
         paths = list(dict.fromkeys(".".join(column.names) for column in seen if column.names))
         chunks = [self._layout.chunk(place, group, leaf) for leaf in self._leaves(paths)]
-        bytes_read = sum(chunk.total_compressed_size for chunk in chunks)
+        bytes_read = sum(chunk.total_compressed_size for chunk in chunks) if group.num_rows else 0
         uncompressed = sum(chunk.total_uncompressed_size for chunk in chunks)
         rows = min(MAX_BATCH_ROWS, max(1, BATCH_BYTES * group.num_rows // max(1, uncompressed)))
         summaries = {chunk.column.column.field_id: chunk.summary for chunk in rest if chunk.summary is not None}

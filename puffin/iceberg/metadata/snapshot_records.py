@@ -19,6 +19,7 @@ from typing import Any
 from puffin.tables.base import REPLACE, natural_number
 from puffin.values.column_summary import known_sum
 
+_ADDED_DELETES = ("added-position-deletes", "added-equality-deletes")
 _TOTAL_DELETES = ("total-position-deletes", "total-equality-deletes")
 
 
@@ -73,6 +74,8 @@ def most_records(summary: Mapping[str, Any]) -> int | None:
 def _has_counts(summary: Mapping[str, Any]) -> bool:
     """Whether it tells what came and went, and so does not if its snapshot may have added deletes without a count."""
     if not any(key in summary for key in ("added-records", "deleted-records", "total-records")):
+        return False
+    if _count(summary, "added-delete-files") != 0 and not any(key in summary for key in _ADDED_DELETES):
         return False
     adds_no_deletes = summary.get("operation") in ("append", REPLACE)
     return adds_no_deletes or any(key.endswith(("-deletes", "-delete-files")) for key in summary)
