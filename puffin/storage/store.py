@@ -210,5 +210,6 @@ def exists_already(uri: str) -> ConflictError:
 
 def one_line(reason: object) -> str:
     """The beginning of what a library says, without a server's XML and obstore's debug output."""
-    text = " ".join(str(reason).partition("\n\nDebug source:")[0].partition("<?xml")[0].split()).rstrip(":")
+    told = str(reason).partition("\n\nDebug source:")[0].partition("<?xml")[0]
+    text = " ".join(told.split()).rstrip(":") or " ".join(str(reason).split())  # XML may be all that it says
     return text if len(text) <= _MOST_SAID else f"{text[:_MOST_SAID]} …"

@@ -14,7 +14,7 @@ from puffin.errors import (
 from puffin.format.source import RangeSource
 from puffin.storage import LocalStore, Store, is_temporary_name, open_source
 from puffin.storage.arrow import ArrowStore
-from puffin.storage.store import storage_errors
+from puffin.storage.store import one_line, storage_errors
 
 
 @pytest.mark.parametrize("prefix", ["", "file:", "file://"])
@@ -158,3 +158,14 @@ def test_long_error_of_a_library_is_cut() -> None:
         raise OSError("Unable to load libjvm " + "dlopen(/usr/lib/jvm) failed\n" * 500)
     assert str(caught.value).startswith("hdfs://host/t: Unable to load libjvm dlopen(/usr/lib/jvm) failed")
     assert len(str(caught.value)) < 600
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("denied: <?xml version='1.0'?>\n<Error/>", "denied"),
+        ("<?xml version='1.0'?>\n<Error>denied</Error>", "<?xml version='1.0'?> <Error>denied</Error>"),
+    ],
+)
+def test_reason_that_is_only_xml_is_not_lost(reason: str, said: str) -> None:
+    assert one_line(reason) == said
