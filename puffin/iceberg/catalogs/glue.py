@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from puffin.errors import CommitUnknownError, StorageError, TableNotFound, UnsupportedTableError
+from puffin.errors import CommitUnknownError, ConflictError, StorageError, TableNotFound, UnsupportedTableError
 from puffin.iceberg.catalogs.metastore import LOCATION, IcebergMetastoreTable
 from puffin.iceberg.sdk import one_line
 from puffin.tables.state import TableState
@@ -74,13 +74,18 @@ class IcebergGlueTable(IcebergMetastoreTable):
         """Raise the error that a failed update means; return if the update succeeded after all."""
         answer = exc.response.get("ResponseMetadata", {})
         code, was_repeated = _code(exc), answer.get("RetryAttempts", 0) > 0
-        message = f"{self.name}: the catalog refused the commit: {one_line(exc)}"
+        refused = f"{self.name}: the catalog refused the commit: {one_line(exc)}"
         if code in _LOST_RACES:
             self._check_who_won(location, exc)
         elif was_repeated or code == _TIMEOUT or answer.get("HTTPStatusCode", 500) // 100 != 4:
             raise CommitUnknownError(f"{self.name}: no clear answer to the commit: {one_line(exc)}") from exc
+        elif code == _NOT_FOUND:
+            raise TableNotFound(refused) from exc
         else:
-            raise (TableNotFound if code == _NOT_FOUND else StorageError)(message) from exc
+            try:
+                self._check_who_won(location, exc)
+            except ConflictError:  # nobody else need have won
+                raise StorageError(refused) from exc
 
 
 def listed_locations(catalog: GlueCatalog, namespace: str) -> dict[str, str]:

@@ -112,13 +112,16 @@ def test_update_that_a_retry_finds_done_counts_as_done(catalog, namespace, glue,
     assert len(table.open().state.statistics) == 1
 
 
-def test_update_that_was_done_counts_as_done_though_it_was_refused_in_plain_view(catalog, table, draft_of, monkeypatch):
+@pytest.mark.parametrize("code", ["ConcurrentModificationException", "ThrottlingException", "AccessDeniedException"])
+def test_update_that_was_done_counts_as_done_though_it_was_refused_in_plain_view(
+    catalog, table, draft_of, monkeypatch, code
+):
     """Somebody else than the client repeated it, such as a proxy, so the client knows of one request only."""
     update_table = catalog.glue.update_table
 
     def update_and_refuse(**request):
         update_table(**request)
-        refuse("ConcurrentModificationException")()
+        refuse(code)()
 
     monkeypatch.setattr(catalog.glue, "update_table", update_and_refuse)
     assert commit_statistics(table, draft_of(table, {"a": [1, 2]})).attempts == 1
