@@ -144,16 +144,16 @@ def sql_properties(name: str, properties: Mapping[str, str]) -> dict[str, Any] |
     return found if is_plain and found.get("uri") else None
 
 
-def database_uri(name: str, properties: Mapping[str, str]) -> str | None:
+def database_properties(name: str, properties: Mapping[str, str]) -> dict[str, Any] | None:
     """
-    Where the database of a SQL catalog is that pyiceberg would make tables in; None for a catalog of another kind.
+    The configured properties of a SQL catalog that pyiceberg would make tables in; None for a catalog of another kind.
 
     None also if the user has said whether to make them, and if the configuration cannot be read.
     """
     try:
         found = _configured(name, properties)
         is_ours_to_say = not {"init_catalog_tables", "py-catalog-impl"}.intersection(found)
-        return str(found["uri"]) if is_ours_to_say and found.get("uri") and _kind(name, found) == "sql" else None
+        return found if is_ours_to_say and found.get("uri") and _kind(name, found) == "sql" else None
     except Exception:  # noqa: BLE001 - `open_catalog` says what is wrong
         return None
 

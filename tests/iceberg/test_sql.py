@@ -12,11 +12,12 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.utils.config import Config
 from sqlalchemy import create_engine, event
 from sqlalchemy.exc import OperationalError
 
 from puffin.errors import CommitUnknownError, ConflictError, SetupError, StorageError, TableNotFound
-from puffin.iceberg.catalogs.named import sql_database, table_of
+from puffin.iceberg.catalogs.named import opened_catalog, sql_database, table_of
 from puffin.iceberg.catalogs.sql import IcebergSqlTable, SqlDatabase
 from puffin.load import Tables, load_table
 from puffin.tables.commit import commit_statistics
@@ -386,3 +387,16 @@ def test_database_that_another_process_holds_is_not_taken_for_a_wrong_one(catalo
         with pytest.raises(StorageError, match=r"^catalog 'prod' failed: .*database is locked: try again$"):
             load_table("db.t", catalog="prod", catalog_properties=sql_properties(tmp_path, uri=uri))
         other.rollback()
+
+
+@pytest.mark.parametrize(("configured", "asks_first"), [("false", False), ("true", True), (None, True)])
+def test_whether_a_connection_is_tried_first_is_the_users_choice(
+    written, tmp_path, monkeypatch, configured, asks_first
+):
+    """Some databases and proxies cannot answer the question."""
+    lines = [f"    {key}: '{value}'" for key, value in sql_properties(tmp_path).items() if key != "type"]
+    lines += [] if configured is None else [f"    pool_pre_ping: '{configured}'"]
+    (tmp_path / ".pyiceberg.yaml").write_text("\n".join(["catalog:", "  prod:", *lines]))
+    monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
+    monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())  # it reads the file when it is imported
+    assert opened_catalog("prod", {}).engine.pool._pre_ping is asks_first

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from puffin.errors import StorageError, UnsupportedTableError
-from puffin.iceberg.sdk import catalog_kind, database_uri, one_line, open_catalog, sql_properties
+from puffin.iceberg.sdk import catalog_kind, database_properties, one_line, open_catalog, sql_properties
 from puffin.tables.snapshot import Table
 
 if TYPE_CHECKING:
@@ -39,15 +39,16 @@ def opened_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
     Raises SetupError if a SQL catalog's database does not exist or has no tables of a catalog, and StorageError if
     another process holds it; the user's own ``init_catalog_tables`` leaves that to pyiceberg.
     """
-    uri = database_uri(name, properties)
-    if uri is None:
+    found = database_properties(name, properties)
+    if found is None:
         return open_catalog(name, properties)
     from puffin.iceberg.catalogs.sql import check_file, check_tables, is_in_memory
 
+    uri = str(found["uri"])
     if is_in_memory(uri):
         return open_catalog(name, properties)
     check_file(name, uri)
-    catalog = open_catalog(name, {"pool_pre_ping": "true", **properties, "init_catalog_tables": "false"})
+    catalog = open_catalog(name, {"pool_pre_ping": "true", **found, "init_catalog_tables": "false"})
     check_tables(name, cast("SqlCatalog", catalog).engine)
     return catalog
 
