@@ -10,6 +10,7 @@ a file system, and parse a row filter and project it onto partitions.
 from __future__ import annotations
 
 import functools
+import json
 import logging
 import traceback
 from collections.abc import Callable, Mapping
@@ -261,10 +262,10 @@ def no_object(answer: Any) -> str | None:
     try:
         if isinstance(answer.json(), dict):
             return None
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
     place, text = _place(answer), " ".join(answer.text.split())
-    may_be_secret = text.startswith("{") or "token" in place
+    may_be_secret = text.startswith(("{", "[", '"')) or "token" in place
     found = f"{len(answer.content):,} bytes of another form" if may_be_secret else repr(text[:_SHOWN])
     return f"{place}: expected a JSON object, found {found if text else 'nothing'}"
 
@@ -275,8 +276,12 @@ def one_line(exc: BaseException) -> str:
 
     If a catalog's answer was not what pyiceberg expects, of which pydantic only counts the errors, it says what came.
     """
-    answer = _answer_behind(exc)
-    if answer is not None and (wrong := _unexpected(answer, exc)) is not None:
+    try:
+        answer = _answer_behind(exc)
+        wrong = None if answer is None else _unexpected(answer, exc)
+    except Exception:  # noqa: BLE001 - the error itself matters more than what an answer would add
+        wrong = None
+    if wrong is not None:
         return wrong
     message = getattr(exc, "message", None) or exc  # Thrift's errors have this field, and print as code
     lines = [line.strip() for line in str(message).splitlines() if line.strip()]
@@ -289,11 +294,13 @@ def _place(answer: Any) -> str:
 
 def _unexpected(answer: Any, exc: BaseException) -> str | None:
     """What is unexpected about an answer, if that is why there was an error."""
+    from pydantic import ValidationError
+
     if not (answer.ok or answer.content):
         return None  # an error has to say no more than its status
     wrong = no_object(answer)
-    if wrong is None and answer.ok and type(exc).__name__ == "ValidationError":
-        error = cast("Any", exc).errors(include_input=False)[0]
+    if wrong is None and answer.ok and isinstance(exc, ValidationError):
+        error = exc.errors(include_input=False)[0]
         at = ".".join(map(str, error["loc"]))
         wrong = f"{_place(answer)}: expected another form of JSON: {at}: {error['msg']}"
     return wrong
@@ -304,8 +311,11 @@ def _answer_behind(exc: BaseException) -> Any | None:
     The answer over HTTP that an error of pyiceberg is about; None without one.
 
     An error about a refusal carries it. One about the form of an answer does not, but it comes from a function that
-    has the answer as ``response``.
+    has the answer as ``response``. Any other error may come from such a function after an answer that it got before.
     """
-    locals_ = (frame.f_locals.get("response") for frame, _ in traceback.walk_tb(exc.__traceback__))
-    found = [each for each in (getattr(exc.__cause__, "response", None), *locals_) if hasattr(each, "raise_for_status")]
-    return found[-1] if found else None
+    from pydantic import ValidationError
+
+    found = [getattr(exc.__cause__, "response", None)]
+    if isinstance(exc, ValidationError | json.JSONDecodeError):
+        found += [frame.f_locals.get("response") for frame, _ in traceback.walk_tb(exc.__traceback__)]
+    return next((each for each in reversed(found) if type(each).__module__ == "requests.models"), None)

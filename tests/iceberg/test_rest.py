@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+import requests
 
 from puffin.clean import clean
 from puffin.errors import (
@@ -26,7 +27,7 @@ from puffin.errors import (
     TableNotFound,
     UnsupportedTableError,
 )
-from puffin.iceberg.sdk import list_namespaces, list_tables
+from puffin.iceberg.sdk import list_namespaces, list_tables, one_line
 from puffin.load import load_table
 from puffin.tables.commit import commit_statistics
 
@@ -358,7 +359,8 @@ CONFIG, NAMESPACES = "/v1/config", "/v1/namespaces"
         (f"GET {NAMESPACES}", 200, HTML, "expected a JSON object, found '<html>"),
         (f"GET {NAMESPACES}", 403, HTML, "expected a JSON object, found '<html>"),
         (f"GET {NAMESPACES}", 200, b"{}", "expected another form of JSON: namespaces: Field required"),
-        (f"GET {NAMESPACES}/db/tables", 200, b"[1]", r"expected a JSON object, found '\[1\]'"),
+        (f"GET {NAMESPACES}/db/tables", 200, b"[1]", "expected a JSON object, found 3 bytes of another form"),
+        (f"GET {NAMESPACES}", 200, b'"a token"', "expected a JSON object, found 9 bytes of another form"),
         (f"GET {TABLE}", 200, HTML, "expected a JSON object, found '<html>"),
         (f"GET {TABLE}", 200, b'{"config": {"s3.secret', "expected a JSON object, found 22 bytes of another form"),
         (f"POST {TABLE}", 200, HTML, "expected a JSON object, found '<html>"),
@@ -375,6 +377,30 @@ def test_answer_that_is_no_json_is_quoted_with_its_place(server, open_table, com
     }
     with pytest.raises(PuffinError, match=f"{asked} answered {status}: {said}"):
         ask.get(asked, commit)()
+
+
+def ask_again(response: requests.Response, failure: Exception) -> None:
+    """Fail at a second request, or elsewhere, when the first one was answered."""
+    raise failure
+
+
+@pytest.mark.parametrize(
+    ("status", "failure"),
+    [
+        (401, requests.ConnectionError("no route to host")),
+        (200, KeyError("no route to host")),
+        (200, json.JSONDecodeError("no route to host", "", 0)),
+    ],
+    ids=["no-connection", "elsewhere", "answer-without-its-request"],
+)
+def test_error_after_an_answer_is_about_itself(status, failure):
+    answer = requests.Response()
+    answer.status_code, answer._content, answer.url = status, HTML, "http://host/v1/config"
+    if not isinstance(failure, ValueError):
+        answer.request = requests.Request("GET", answer.url).prepare()
+    with pytest.raises(type(failure)) as caught:
+        ask_again(answer, failure)
+    assert "no route to host" in one_line(caught.value)
 
 
 # --- what the server says, and who asks ---------------------------------------------------------------------------
