@@ -33,6 +33,7 @@ from puffin.values.transforms import result_type
 from puffin.values.value_type import TEMPORAL, ValueType, is_hashable
 
 _Specs = Mapping[int, Sequence[Mapping[str, Any]]]
+_ReusedNames = Mapping[bool, Mapping[str, Collection[int]]]
 
 _NO_COLUMN = -1
 _MOST_DIGITS = 1000
@@ -48,16 +49,13 @@ class JsonFilterParser:
     Args:
         schemas: Those that names may mean, the current one first.
         specs: The fields of each partition spec, without those whose values are unknown.
-        older: More schemas that the table has had.
+        reused: By whether case matters, the names that have meant several columns; those of the schemas if None.
     """
 
-    def __init__(
-        self, schemas: Sequence[Mapping[str, Any]], specs: _Specs, older: Sequence[Mapping[str, Any]] = ()
-    ) -> None:
+    def __init__(self, schemas: Sequence[Mapping[str, Any]], specs: _Specs, reused: _ReusedNames | None = None) -> None:
         self._schemas = [_Schema(schema, specs) for schema in schemas]
         self._specs = specs
-        known = [*schemas, *older]
-        self._reused = {is_exact: reused_names(known, case_sensitive=is_exact) for is_exact in (True, False)}
+        self._reused = reused or {exact: reused_names(schemas, case_sensitive=exact) for exact in (True, False)}
 
     def __call__(self, filter_: FilterJson) -> Expression:
         """

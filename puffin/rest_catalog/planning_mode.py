@@ -8,8 +8,6 @@ from typing import Any
 
 from puffin.errors import UnsupportedError, UnsupportedTableError
 from puffin.iceberg.expression_json import FilterJson, columns_of, parse_expression
-from puffin.tables.document import all_schemas
-from puffin.tables.schema import reused_names
 from puffin.tables.state import TableState
 from puffin.values.transforms import result_type
 
@@ -48,7 +46,7 @@ def check_names(filter_: FilterJson | None, state: TableState) -> None:
     sources = {field["source-id"] for spec in state.partition_specs.values() for field in spec}
     if filter_ is None or not sources:
         return
-    reused = reused_names(all_schemas(state.document))
+    reused = state.reused_names[False]
     for column in columns_of(parse_expression(filter_)) if reused else ():
         if not reused.get(str(column).lower(), set()).isdisjoint(sources):
             raise UnsupportedError(
@@ -85,5 +83,5 @@ def _reason_of_field(field: Mapping[str, Any], types: Mapping[int, str]) -> str 
 
 def _reused_name(state: TableState) -> str | None:
     """A client that pins a snapshot does not say whether its names are those of now or of then."""
-    reused = next(iter(reused_names(all_schemas(state.document))), None)
+    reused = next(iter(state.reused_names[False]), None)
     return None if reused is None else f"column {reused}: the name meant another column before"

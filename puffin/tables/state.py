@@ -12,8 +12,15 @@ from puffin.errors import ColumnNotFound, CorruptMetadataError, SnapshotNotFound
 from puffin.storage import FileInfo
 from puffin.tables.arguments import did_you_mean
 from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry, natural_number
-from puffin.tables.document import NAME_MAPPING, all_schemas, mapping_digest, name_mapping, partition_specs
-from puffin.tables.schema import primitive_columns
+from puffin.tables.document import (
+    NAME_MAPPING,
+    all_schemas,
+    current_schema,
+    mapping_digest,
+    name_mapping,
+    partition_specs,
+)
+from puffin.tables.schema import primitive_columns, reused_names
 from puffin.values.value_type import is_hashable
 
 _ABOUT_SCHEMAS_AND_PARTITIONS = (
@@ -146,6 +153,12 @@ class TableState:
         """The columns of all schemas by field id; a column of the current schema as it is now."""
         every = (column for schema in all_schemas(self.document) for column in primitive_columns(schema))
         return {column.field_id: column for column in (*every, *self.columns)}
+
+    @functools.cached_property
+    def reused_names(self) -> Mapping[bool, Mapping[str, set[int]]]:
+        """What `puffin.tables.schema.reused_names` finds in all schemas, by whether case matters."""
+        schemas = [current_schema(self.document), *all_schemas(self.document)]
+        return {is_exact: reused_names(schemas, case_sensitive=is_exact) for is_exact in (True, False)}
 
     @functools.cached_property
     def source_types(self) -> Mapping[int, str]:

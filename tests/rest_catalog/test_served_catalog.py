@@ -22,6 +22,7 @@ from puffin.rest_catalog.catalog import ServedCatalog
 from puffin.rest_catalog.names import Names, TableName
 from puffin.rest_catalog.planning_mode import CLIENT, KEY, PROPERTY, REASON, SERVER
 from puffin.rest_catalog.scan_request import ScanRequest
+from puffin.tables.schema import reused_names
 from stats_jobs.index import index
 from stats_jobs.options import IndexOptions
 
@@ -204,6 +205,26 @@ def test_name_of_a_partition_that_meant_another_column_is_refused(
     assert len(paths(served().plan(TABLE, dataclasses.replace(request, of_pyiceberg=True)))) == FILES
     by_new_name = ScanRequest.of({"filter": {"type": "eq", "term": "x", "value": 10_000}})
     assert paths(served().plan(TABLE, by_new_name)) == []
+
+
+def test_names_of_all_schemas_are_compared_once(
+    table: Any, served: Callable[..., ServedCatalog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table may have thousands of schemas, and a client asks for a plan each time it reads."""
+    with table.update_spec() as change:
+        change.add_field("k", IdentityTransform(), "by_key")
+    compared = []
+
+    def counted(schemas: Any, *, case_sensitive: bool) -> dict[str, set[int]]:
+        compared.append(case_sensitive)
+        return reused_names(schemas, case_sensitive=case_sensitive)
+
+    monkeypatch.setattr("puffin.tables.state.reused_names", counted)
+    catalog = served()
+    for key in (1, 2, 3):
+        catalog.load(TABLE)
+        assert len(paths(catalog.plan(TABLE, asked(key)))) == FILES
+    assert sorted(compared) == [False, True]
 
 
 def swap_names(table: Any) -> None:
