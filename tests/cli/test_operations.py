@@ -144,15 +144,15 @@ def test_json_log_lines_include_logged_tracebacks(root_logger, capsys):
 
 
 def test_server_logs_its_address_as_json(capsys):
-    _announce(Diagnostics("json"), "127.0.0.1", 80)
-    _announce(Diagnostics(), "::1", 80)
+    _announce(Diagnostics("json"), "127.0.0.1", 80, is_guarded=False, as_json=False)
+    _announce(Diagnostics(), "::1", 80, is_guarded=False, as_json=False)
     line, text = capsys.readouterr().err.splitlines()
     assert json.loads(line)["message"] == "serving at http://127.0.0.1:80"
     assert text == "serving at http://[::1]:80"
 
 
 def test_server_prints_its_address_as_a_document(capfd):
-    _announce(Diagnostics(), "127.0.0.1", 80, as_json=True)
+    _announce(Diagnostics(), "127.0.0.1", 80, is_guarded=False, as_json=True)
     assert json.loads(capfd.readouterr().out) == {"url": "http://127.0.0.1:80", "host": "127.0.0.1", "port": 80}
 
 

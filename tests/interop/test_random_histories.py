@@ -31,7 +31,7 @@ from tests.index.probes import IndexedTable, Probes, check_pruning
 from tests.index.whole_files import IcebergFiles
 from tests.interop.spark_history import History
 
-HISTORIES, STEPS = max(7, int(os.environ.get("PUFFIN_INDEX_HISTORIES", "0"))), 5
+HISTORIES, STEPS = max(5, int(os.environ.get("PUFFIN_INDEX_HISTORIES", "0"))), 5
 LG_K = 5
 
 

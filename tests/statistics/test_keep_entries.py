@@ -108,5 +108,5 @@ def test_count_below_one_is_refused():
     with pytest.raises(UsageError, match="keep_entries: expected an integer from 1, found 0"):
         Options(keep_entries=0)
     for options in (Options, IndexOptions):
-        with pytest.raises(UsageError, match="driver_bytes: expected an integer from 0, found -1"):
+        with pytest.raises(UsageError, match="driver_bytes: expected a number of bytes from 0, found -1"):
             options(driver_bytes=-1)
