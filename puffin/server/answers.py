@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
-
-from puffin.server.documents import Document
+from pydantic import BaseModel, ConfigDict, Field
 
 
-class ColumnDocument(Document):
+class _Document(BaseModel):
+    model_config = ConfigDict(alias_generator=lambda name: name.replace("_", "-"))
+
+
+class ColumnDocument(_Document):
     """What is known of a column; null where nothing is."""
 
     column: str
@@ -33,7 +35,7 @@ class ColumnDocument(Document):
     reason: str | None = Field(None, description="Why statistics that are there do not count.")
 
 
-class TableDocument(Document):
+class TableDocument(_Document):
     """The answers for one snapshot of a table."""
 
     table: str
@@ -42,7 +44,7 @@ class TableDocument(Document):
     columns: list[ColumnDocument]
 
 
-class ProblemDocument(Document):
+class ProblemDocument(_Document):
     """What is wrong with a request (RFC 9457)."""
 
     type: str = Field(description="`urn:puffin-sidecar:problem:` and the kind of problem; stable.")
@@ -52,13 +54,13 @@ class ProblemDocument(Document):
     instance: str = Field(description="The path of the request; in a batch, with the place of the question in it.")
 
 
-class BatchDocument(Document):
+class BatchDocument(_Document):
     """An answer, or what is wrong, for each question, in their order."""
 
     results: list[TableDocument | ProblemDocument]
 
 
-class SideDocument(Document):
+class SideDocument(_Document):
     """One side of a join."""
 
     table: str
@@ -67,14 +69,14 @@ class SideDocument(Document):
     row_count: int | None
 
 
-class MethodDocument(Document):
+class MethodDocument(_Document):
     """How the rows of a predicate were found."""
 
     predicate: str
     method: str
 
 
-class JoinDocument(Document):
+class JoinDocument(_Document):
     """What two columns have in common, and what an equi-join over them gives; null where that is not known."""
 
     left: SideDocument
@@ -115,10 +117,10 @@ class JoinDocument(Document):
     right_outer_lower: int | None = None
     right_outer_upper: int | None = None
     left_methods: list[MethodDocument] = Field([], description="Of the predicates of the filter of the side.")
-    right_methods: list[MethodDocument] = Field([], description="As for the left side.")
+    right_methods: list[MethodDocument] = []
 
 
-class EstimateDocument(Document):
+class EstimateDocument(_Document):
     """The rows that a filter leaves, and the groups that a grouping makes."""
 
     table: str
@@ -138,7 +140,7 @@ class EstimateDocument(Document):
     methods: list[MethodDocument]
 
 
-class PrunedDocument(Document):
+class PrunedDocument(_Document):
     """How many files were left out, each at the first step that excludes it."""
 
     partition: int
@@ -146,21 +148,21 @@ class PrunedDocument(Document):
     index: int
 
 
-class PlannedIndexDocument(Document):
+class PlannedIndexDocument(_Document):
     """The part of an index in a plan."""
 
     columns: list[str] = Field(description="The columns of the filter that have an index.")
     files_covered: int = Field(description="Files that the index has for all of them.")
 
 
-class DeleteFileDocument(Document):
+class DeleteFileDocument(_Document):
     """A file that says which rows of a data file are deleted."""
 
     path: str
     content: Literal["POSITION_DELETES", "EQUALITY_DELETES"]
 
 
-class PlannedFileDocument(Document):
+class PlannedFileDocument(_Document):
     """A data file that can hold matching rows."""
 
     path: str
@@ -174,7 +176,7 @@ class PlannedFileDocument(Document):
     delete_files: list[DeleteFileDocument]
 
 
-class PlanDocument(Document):
+class PlanDocument(_Document):
     """The data files that can hold rows that match the filter."""
 
     table: str
@@ -191,7 +193,7 @@ class PlanDocument(Document):
     files: list[PlannedFileDocument]
 
 
-class PlanCountDocument(Document):
+class PlanCountDocument(_Document):
     """The plans of a table since the server started, and the files that they left out."""
 
     table: str
@@ -202,13 +204,13 @@ class PlanCountDocument(Document):
     bytes_not_read: int = Field(description="The size of the files that were left out.")
 
 
-class PlansDocument(Document):
+class PlansDocument(_Document):
     """The tables that were planned, those with the most plans first; the last thousand tables are counted."""
 
     tables: list[PlanCountDocument]
 
 
-class ListedTableDocument(Document):
+class ListedTableDocument(_Document):
     """A table that has statistics."""
 
     table: str
@@ -218,7 +220,7 @@ class ListedTableDocument(Document):
     snapshots_behind: int | None = Field(description="How many snapshots have changed the rows since.")
 
 
-class TablesDocument(Document):
+class TablesDocument(_Document):
     """A page of the list of tables, by name."""
 
     tables: list[ListedTableDocument]
@@ -226,7 +228,7 @@ class TablesDocument(Document):
     next: str | None = Field(description="What `after` has to be for the next page; null if this is the last.")
 
 
-class TableStatusDocument(Document):
+class TableStatusDocument(_Document):
     """What the metadata of a table says of its statistics and its index; null where that is not known."""
 
     table: str
@@ -247,13 +249,13 @@ class TableStatusDocument(Document):
     state_reason: str | None = Field(description="Why it says so.")
 
 
-class StatusDocument(Document):
+class StatusDocument(_Document):
     """Every table, the lowest health first."""
 
     tables: list[TableStatusDocument]
 
 
-class PointDocument(Document):
+class PointDocument(_Document):
     """A column as of the rows of one snapshot."""
 
     snapshot_id: int
@@ -266,7 +268,7 @@ class PointDocument(Document):
     row_count: int | None
 
 
-class HistoryDocument(Document):
+class HistoryDocument(_Document):
     """A column's statistics over the snapshots that have some of their own, the oldest first."""
 
     table: str
@@ -274,7 +276,7 @@ class HistoryDocument(Document):
     points: list[PointDocument]
 
 
-class HeavyDocument(Document):
+class HeavyDocument(_Document):
     """A frequent value."""
 
     value: Any = Field(description="In JSON single-value form.")
@@ -284,7 +286,7 @@ class HeavyDocument(Document):
     upper: int
 
 
-class BucketDocument(Document):
+class BucketDocument(_Document):
     """The rows of the values from ``first`` to ``last``, without ``last`` if the next bucket begins with it."""
 
     first: Any
@@ -294,7 +296,7 @@ class BucketDocument(Document):
     upper: int
 
 
-class DistributionDocument(Document):
+class DistributionDocument(_Document):
     """How the rows of a column are spread over its values."""
 
     table: str
@@ -309,7 +311,7 @@ class DistributionDocument(Document):
     histogram: list[BucketDocument] = Field(description="At most 24 buckets, in the order of values.")
 
 
-class DumpDocument(Document):
+class DumpDocument(_Document):
     """A statistics file: its sizes in bytes, its properties and its blobs, with what their sketches say."""
 
     path: str
@@ -320,7 +322,7 @@ class DumpDocument(Document):
     blobs: list[dict[str, Any]]
 
 
-class HealthDocument(Document):
+class HealthDocument(_Document):
     """How the server is."""
 
     status: Literal["ok", "ready"]

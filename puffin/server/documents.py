@@ -19,16 +19,13 @@ Name = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00-\x1
 AnyName = Annotated[str, Field(min_length=1, max_length=4096)]
 ColumnName = Annotated[str, Field(min_length=1, max_length=512)]
 RefName = Annotated[str, Field(min_length=1, max_length=512)]
-Filter = Annotated[str, Field(max_length=LONGEST_FILTER)]
 
 
-class Document(BaseModel):
-    """A JSON document of the HTTP interface: its keys have hyphens."""
-
+class _Document(BaseModel):
     model_config = ConfigDict(alias_generator=lambda name: name.replace("_", "-"))
 
 
-class _Query(Document):
+class _Query(_Document):
     model_config = ConfigDict(extra="forbid")
 
 
@@ -70,14 +67,13 @@ class TablesQuery(_Query):
     limit: int = Field(100, ge=1, le=1000, description="How many tables at most.")
 
 
-class _AtSnapshot(TableQuery, _Body):
-    """A body about a table at one of its snapshots."""
-
-
-class Question(_AtSnapshot):
+class Question(_Body):
     """The columns of a table, by default every one that can be hashed, at one of its snapshots, as for a query."""
 
+    table: Name
     columns: Annotated[list[ColumnName], Field(max_length=MOST_COLUMNS)] | None = None
+    snapshot_id: int | None = None
+    ref: RefName | None = None
 
 
 class StatsRequest(_Body):
@@ -91,7 +87,9 @@ class JoinSide(_Body):
 
     table: Name
     column: ColumnName
-    where: Filter | None = Field(None, description="A row filter in pyiceberg's grammar; without one, all rows.")
+    where: Annotated[str, Field(max_length=LONGEST_FILTER)] | None = Field(
+        None, description="A row filter in pyiceberg's grammar; without one, all rows."
+    )
 
 
 class JoinRequest(_Body):
@@ -101,23 +99,31 @@ class JoinRequest(_Body):
     right: JoinSide
 
 
-class EstimateRequest(_AtSnapshot):
+class EstimateRequest(_Body):
     """A filter and a grouping of a table, at one of its snapshots, as for a query."""
 
-    where: Filter | None = Field(None, description="A row filter in pyiceberg's grammar; without one, all rows.")
+    table: Name
+    where: Annotated[str, Field(max_length=LONGEST_FILTER)] | None = Field(
+        None, description="A row filter in pyiceberg's grammar; without one, all rows."
+    )
     group_by: Annotated[list[ColumnName], Field(max_length=MOST_COLUMNS)] | None = Field(
         None, description="Columns to group by; null is one group."
     )
+    snapshot_id: int | None = None
+    ref: RefName | None = None
 
 
-class PlanRequest(_AtSnapshot):
+class PlanRequest(_Body):
     """The rows that a scan of a table wants, at one of its snapshots, as for a query."""
 
-    where: Filter | None = Field(
+    table: Name
+    where: Annotated[str, Field(max_length=LONGEST_FILTER)] | None = Field(
         None, description="A row filter in pyiceberg's grammar; without one, all files are planned."
     )
+    snapshot_id: int | None = None
+    ref: RefName | None = None
 
 
-def snapshot_of(asked: TableQuery) -> dict[str, Any]:
+def snapshot_of(asked: TableQuery | Question | EstimateRequest | PlanRequest) -> dict[str, Any]:
     """The snapshot of a request as keywords of `Lookup`: its ref, or its id without one; the service compares both."""
     return {"snapshot_id": asked.snapshot_id} if asked.ref is None else {"ref": asked.ref}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
-
-from puffin.server.documents import Document
+from pydantic import BaseModel, ConfigDict, Field
 
 
-class ConfigDocument(Document):
+class _Document(BaseModel):
+    model_config = ConfigDict(alias_generator=lambda name: name.replace("_", "-"))
+
+
+class ConfigDocument(_Document):
     """What is served."""
 
     defaults: dict[str, str]
@@ -17,35 +19,35 @@ class ConfigDocument(Document):
     endpoints: list[str]
 
 
-class NamespacesDocument(Document):
+class NamespacesDocument(_Document):
     """Namespaces, each as its levels."""
 
     namespaces: list[list[str]]
     next_page_token: str | None = None
 
 
-class NamespaceDocument(Document):
+class NamespaceDocument(_Document):
     """A namespace."""
 
     namespace: list[str]
     properties: dict[str, str]
 
 
-class TableIdentifierDocument(Document):
+class TableIdentifierDocument(_Document):
     """The name of a table."""
 
     namespace: list[str]
     name: str
 
 
-class TablesOfNamespaceDocument(Document):
+class TablesOfNamespaceDocument(_Document):
     """The tables of a namespace."""
 
     identifiers: list[TableIdentifierDocument]
     next_page_token: str | None = None
 
 
-class LoadedTableDocument(Document):
+class LoadedTableDocument(_Document):
     """A table: its metadata, and who plans its scans."""
 
     metadata_location: str
@@ -53,13 +55,13 @@ class LoadedTableDocument(Document):
     config: dict[str, str]
 
 
-class CredentialsDocument(Document):
+class CredentialsDocument(_Document):
     """Fresh credentials for the files of a table."""
 
     storage_credentials: list[dict[str, Any]]
 
 
-class PlanTableScanRequest(Document):
+class PlanTableScanRequest(_Document):
     """What a scan needs."""
 
     snapshot_id: int | None = Field(
@@ -73,18 +75,18 @@ class PlanTableScanRequest(Document):
     min_rows_requested: int | None = Field(None, description="Ignored.")
 
 
-class PlanTaskRequest(Document):
+class PlanTaskRequest(_Document):
     """A part of a plan."""
 
     plan_task: str
 
 
-class ScanTasksDocument(Document):
+class ScanTasksDocument(_Document):
     """Data files to read, and the delete files that apply to them."""
 
-    delete_files: list[dict[str, Any]] = Field([], description="The tasks refer to them by their places here.")
-    file_scan_tasks: list[dict[str, Any]] = Field([], description="A data file each, with the filter that is left.")
-    plan_tasks: list[str] = Field([], description="Each leads to more tasks.")
+    delete_files: list[dict[str, Any]] = []
+    file_scan_tasks: list[dict[str, Any]] = []
+    plan_tasks: list[str] = []
 
 
 class PlanningDocument(ScanTasksDocument):
@@ -95,7 +97,7 @@ class PlanningDocument(ScanTasksDocument):
     error: dict[str, Any] | None = None
 
 
-class ErrorModel(Document):
+class ErrorModel(_Document):
     """What is wrong with a request."""
 
     message: str
@@ -103,7 +105,7 @@ class ErrorModel(Document):
     code: int = Field(description="The status.")
 
 
-class IcebergErrorDocument(Document):
+class IcebergErrorDocument(_Document):
     """What is wrong with a request, as the protocol has it."""
 
     error: ErrorModel
