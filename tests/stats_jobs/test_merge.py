@@ -55,7 +55,7 @@ def test_pieces_of_partials_have_all_that_the_partials_have(of_tasks: list, weig
     assert all(len({*piece.added, *piece.removed}) <= max(1, 8 // weight) for piece in pieces)
 
 
-@pytest.mark.parametrize("segment", [1, 3, 100])
+@pytest.mark.parametrize("segment", [3, 100])
 def test_executors_merge_what_the_driver_would(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, segment: int
 ) -> None:

@@ -32,7 +32,7 @@ KINDS = ALL_KINDS if PREDICATES > FEW else {kind: ALL_KINDS[kind] for kind in ("
 def test_random_predicates_return_the_rows_of_the_own_catalog(face: Any, make_table: Any, kind: str) -> None:
     name = make_table(f"face.{kind}", *KINDS[kind])
     assert face.planner(name) == (PLANNED_BY_SERVER if kind in BY_SERVER else PLANNED_BY_CLIENT)
-    rows = face.rows("SELECT xxhash64(*) AS hash, * FROM {t}", name)
+    rows = face.rows("SELECT xxhash64(*) AS hash, * FROM {t} ORDER BY row, hash", name)
     filters = RandomPredicates(random.Random(f"{kind} {SEED}"), face.table(name, OWN), rows)
     for _ in range(0, PREDICATES, AT_ONCE):
         asked = [filters.draw(2) for _ in range(AT_ONCE)]

@@ -25,7 +25,7 @@ from tests.index.probes import IndexedTable, check_pruning
 from tests.index.whole_files import DeltaFiles
 
 TOURS = FIRST_SEED = 4  # tables of these seeds are of every kind
-HISTORIES = max(TOURS, int(os.environ.get("PUFFIN_INDEX_HISTORIES", "0")))
+HISTORIES = max(TOURS, int(os.environ.get("PUFFIN_INDEX_HISTORIES", "12")))
 LG_K = 5
 COLUMNS = {
     "id": "cast(pmod(hash(id, {n}), 400) AS bigint)",

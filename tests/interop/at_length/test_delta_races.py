@@ -34,7 +34,7 @@ from puffin.inspection import verify
 from puffin.lookup import ndv
 from puffin.storage import LocalStore
 from stats_jobs import Options, analyze
-from tests.interop.delta_racers import analyze_column, analyze_repeatedly, write
+from tests.interop.at_length.delta_racers import analyze_column, analyze_repeatedly, write
 from tests.processes import at_once, started
 
 if TYPE_CHECKING:

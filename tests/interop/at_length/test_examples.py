@@ -18,7 +18,7 @@ from puffin.cli.analyze import command
 from puffin.inspection import verify
 from tests import forked_commands
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 WITH_PROGRAMS = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 TABLE = "examples.orders"
 ROWS = pa.table({"id": pa.array(range(5_000), pa.int64()), "k": pa.array([i % 7 for i in range(5_000)], pa.int32())})
