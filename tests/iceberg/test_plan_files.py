@@ -14,8 +14,8 @@ from puffin.iceberg.scan import plan
 from puffin.iceberg.scan.manifest_lists import ManifestFile, manifest_files
 from puffin.iceberg.scan.manifests import live_files_of
 from puffin.storage import store_for
-from puffin.tables.scan_task import ContentFile, FileScanTask
 from stats_jobs.plan import split_task
+from tests.scan_files import data_file, whole
 
 
 @pytest.fixture(params=[1, 2, 3], ids="v{}".format)
@@ -277,17 +277,7 @@ def test_damaged_metadata_raises_only_our_errors(make_table):
     offsets=st.lists(st.integers(-10, 3000), max_size=8),
 )
 def test_pieces_cover_a_file_once_and_are_cut_only_at_split_offsets(size, target, offsets):
-    file = ContentFile(
-        content="DATA",
-        file_path="x",
-        file_format="PARQUET",
-        spec_id=0,
-        partition={},
-        record_count=1,
-        file_size_in_bytes=size,
-        split_offsets=tuple(offsets),
-    )
-    pieces = split_task(FileScanTask(file, (), 0, size), target)
+    pieces = split_task(whole(data_file("x", size, split_offsets=tuple(offsets))), target)
     at = 0
     for piece in pieces:
         assert piece.start == at

@@ -18,9 +18,10 @@ from puffin.statistics.basis import plan_columns
 from puffin.statistics.kinds import ROW_COUNTS, THETA, to_properties
 from puffin.statistics.kinds.theta import ThetaKind
 from puffin.tables.changes import Changes
-from puffin.tables.scan_task import ContentFile, FileScanTask
+from puffin.tables.scan_task import FileScanTask
 from stats_jobs import Options
 from stats_jobs.target import Target
+from tests.scan_files import data_file, whole
 
 NOTHING = Changes((), ())
 AUTO, INCREMENTAL = Options(), Options(mode="incremental")
@@ -30,11 +31,7 @@ OURS, COUNTED = Base({THETA: SKETCH}), Base({THETA: SKETCH, ROW_COUNTS: COUNTS})
 
 
 def file(path: str) -> FileScanTask:
-    data = ContentFile(
-        content="DATA", file_path=path, file_format="PARQUET", spec_id=0, partition={}, record_count=1,
-        file_size_in_bytes=10,
-    )  # fmt: skip
-    return FileScanTask(data, (), 0, 10)
+    return whole(data_file(path, 10))
 
 
 ADDED, REMOVED = Changes((file("new"),), ()), Changes((), (file("old"),))

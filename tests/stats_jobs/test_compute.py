@@ -18,7 +18,6 @@ from puffin.statistics.kinds.row_counts import RowCountsKind
 from puffin.statistics.kinds.theta import ThetaKind
 from puffin.tables.base import Column
 from puffin.tables.changes import Changes
-from puffin.tables.scan_task import ContentFile, FileScanTask
 from puffin.values.column_bounds import NO_VALUES, Bounds
 from puffin.values.column_summary import ColumnSummary
 from puffin.values.row_summary import RowSummary
@@ -28,6 +27,7 @@ from stats_jobs.partitions import PartitionPlan
 from stats_jobs.plan_scans import Plans
 from stats_jobs.session import Turn
 from tests.counting import count_rows
+from tests.scan_files import data_file, whole
 
 LG_K = 5
 COUNTS = (RowCountsKind(LG_K), ThetaKind(LG_K), SUMMARY)
@@ -51,11 +51,7 @@ def summed_up(values):
 
 
 def task(name):
-    file = ContentFile(
-        content="DATA", file_path=name, file_format="PARQUET", spec_id=0, partition={}, record_count=1,
-        file_size_in_bytes=10,
-    )  # fmt: skip
-    return FileScanTask(file, (), 0, 10)
+    return whole(data_file(name, 10))
 
 
 def by_partition(*values):

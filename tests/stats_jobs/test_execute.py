@@ -17,12 +17,13 @@ from puffin.statistics.kinds import PARTITION_SKETCHES, ROW_COUNTS, SUMMARY, THE
 from puffin.statistics.kinds.kind import Parts
 from puffin.storage import store_for
 from puffin.tables.base import Column
-from puffin.tables.scan_task import ContentFile, FileScanTask, ScanBatch, ScanContext
+from puffin.tables.scan_task import ScanBatch, ScanContext
 from puffin.values.column_summary import ColumnSummary
 from stats_jobs.execute import read_batch, read_document
 from stats_jobs.partial import Partial, merge_partials
 from stats_jobs.scan import Scan
 from stats_jobs.shipment import Shipment
+from tests.scan_files import data_file, whole
 
 SKETCHES, COUNTS = (THETA, SUMMARY), (ROW_COUNTS, THETA, SUMMARY)
 
@@ -48,17 +49,7 @@ def file_of(tmp_path):
 
 
 def task_of(path, partition=None):
-    size = path.stat().st_size
-    file = ContentFile(
-        content="DATA",
-        file_path=str(path),
-        file_format="PARQUET",
-        spec_id=0,
-        partition=partition or {},
-        record_count=1,
-        file_size_in_bytes=size,
-    )
-    return FileScanTask(file, (), 0, size)
+    return whole(data_file(path, partition=partition or {}))
 
 
 def batch_of(*tasks, columns=(A, B)):

@@ -10,7 +10,7 @@ import pytest
 
 from puffin.storage import Store
 from puffin.tables.base import Column
-from puffin.tables.scan_task import DATA, PARQUET, ContentFile, FileScanTask, ScanContext
+from puffin.tables.scan_task import FileScanTask, ScanContext
 from stats_jobs.column_memory import by_columns, passes_over
 from stats_jobs.merge import Groups
 from stats_jobs.needs import Needs
@@ -20,6 +20,7 @@ from stats_jobs.plan import MOST_BATCHES, piece_bytes, plan_batches
 from stats_jobs.scan import PackedFiles, Scan
 from stats_jobs.shipment import Shipment
 from stats_jobs.steps import in_steps
+from tests.scan_files import data_file, whole
 
 CORES, BYTES = 800, 100 * 10**12
 RESULT = 300_000  # bytes of a column of many values, as `test_needs` has it
@@ -28,16 +29,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "large-tables.md"
 
 def task(number: int, size: int) -> FileScanTask:
     path = f"s3://bucket/warehouse/db.db/events/data/day=2026-01-01/{number:05}-7-5f0c1d2e-{number:012x}-00001.parquet"
-    file = ContentFile(
-        content=DATA,
-        file_path=path,
-        file_format=PARQUET,
-        spec_id=0,
-        partition={"1000": "2026-01-01"},
-        record_count=10**6,
-        file_size_in_bytes=size,
-    )
-    return FileScanTask(file, (), 0, size)
+    return whole(data_file(path, size, partition={"1000": "2026-01-01"}, record_count=10**6))
 
 
 class Manifest:

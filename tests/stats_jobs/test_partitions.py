@@ -22,12 +22,13 @@ from puffin.statistics.bases import Base
 from puffin.statistics.kinds import PARTITION_SKETCHES
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.changes import Changes, Difference
-from puffin.tables.scan_task import ContentFile, FileScanTask
+from puffin.tables.scan_task import FileScanTask
 from puffin.values.partition_tuples import partition_key
 from stats_jobs import Options, analyze
 from stats_jobs.partitions import PartitionPlan, carry_partitions, partitions_kept, plan_partitions
 from stats_jobs.target import Target
 from tests.bound import bound
+from tests.scan_files import data_file, whole
 
 FIELD = {"source-id": 2, "field-id": 1000, "name": "b", "transform": "identity"}
 SPEC = {"spec-id": 0, "fields": [FIELD]}
@@ -35,11 +36,7 @@ NOTHING = Changes((), ())
 
 
 def file(path: str, value: int, spec_id: int = 0) -> FileScanTask:
-    data = ContentFile(
-        content="DATA", file_path=path, file_format="PARQUET", spec_id=spec_id, partition={"1000": value},
-        record_count=1, file_size_in_bytes=10,
-    )  # fmt: skip
-    return FileScanTask(data, (), 0, 10)
+    return whole(data_file(path, 10, spec_id=spec_id, partition={"1000": value}))
 
 
 def key(value: int, spec_id: int = 0):

@@ -9,27 +9,17 @@ from hypothesis import strategies as st
 
 from puffin.statistics.kinds.joint import JointKind
 from puffin.tables.base import Column
-from puffin.tables.scan_task import ContentFile, FileScanTask
 from stats_jobs import column_memory, plan
 from stats_jobs.plan import MOST_BATCHES, balance, plan_batches
 from stats_jobs.scan import Scan, total_bytes
+from tests.scan_files import data_file, whole
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB
 
 
 def task(size, name="f", offsets=()):
-    file = ContentFile(
-        content="DATA",
-        file_path=name,
-        file_format="PARQUET",
-        spec_id=0,
-        partition={},
-        record_count=1,
-        file_size_in_bytes=size,
-        split_offsets=tuple(offsets),
-    )
-    return FileScanTask(file, (), 0, size)
+    return whole(data_file(name, size, split_offsets=tuple(offsets)))
 
 
 A, B = (Column(i, name, "long", (i,), (None,)) for i, name in ((1, "a"), (2, "b")))
@@ -136,9 +126,9 @@ def test_deleted_rows_are_weighed_by_their_number():
     """A task for a hundredth of a file's rows weighs a hundredth."""
     deletes = dataclasses.replace(task(1).data_file, content="POSITION_DELETES", record_count=10)
     rows = dataclasses.replace(task(1000).data_file, record_count=1000)
-    whole = FileScanTask(rows, (), 0, 1000)
-    some, none = (dataclasses.replace(whole, deleted_by=named) for named in ((deletes,), ()))
-    assert [total_bytes([each]) for each in (whole, some, none)] == [1000, 10, 0]
+    every = whole(rows)
+    some, none = (dataclasses.replace(every, deleted_by=named) for named in ((deletes,), ()))
+    assert [total_bytes([each]) for each in (every, some, none)] == [1000, 10, 0]
 
 
 def test_scan_of_many_columns_is_divided_and_joint_columns_stay_together():

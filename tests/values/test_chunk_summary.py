@@ -24,13 +24,14 @@ from puffin.files.rows import Wants
 from puffin.files.task_reader import TaskReader
 from puffin.storage import store_for
 from puffin.tables.base import Column
-from puffin.tables.scan_task import ContentFile, FileScanTask, ScanBatch, ScanContext
+from puffin.tables.scan_task import ScanBatch, ScanContext
 from puffin.values.chunk_summary import ChunkSummary
 from puffin.values.column_bounds import Bounds, Missing
 from puffin.values.column_chunk import ChunkStatistics
 from puffin.values.column_summary import ColumnSummary
 from puffin.values.row_summary import RowSummary
 from puffin.values.truncation import KEPT
+from tests.scan_files import data_file, whole
 
 EXACT = decimal.Context(prec=80)
 NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -160,12 +161,7 @@ def check(found, values, type_, *, is_complete):
 
 
 def task_of(path):
-    size = path.stat().st_size
-    file = ContentFile(
-        content="DATA", file_path=str(path), file_format="PARQUET", spec_id=0, partition={}, record_count=1,
-        file_size_in_bytes=size,
-    )  # fmt: skip
-    return FileScanTask(file, (), 0, size)
+    return whole(data_file(path))
 
 
 def summary_of_files(type_, *paths, each_row):
