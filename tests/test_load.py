@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pyarrow as pa
 import pytest
@@ -22,6 +20,7 @@ from puffin.load import Tables, load_table
 from puffin.server.service import check_catalogs
 from puffin.server.settings import Settings
 from puffin.tables.commit import commit_statistics
+from tests.http_server import answering
 
 
 @pytest.fixture
@@ -176,29 +175,15 @@ def test_unconfigured_catalog_is_a_setup_error(properties, message, monkeypatch,
 def test_rest_catalog_that_does_not_answer_now_is_no_setup_error():
     """A server starts beside it, whether it is busy or not there."""
 
-    class Busy(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_error(503)
-
-        def log_message(self, *_) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Busy)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    properties = {"uri": f"http://127.0.0.1:{server.server_port}"}
-
-    def ask() -> None:
+    def ask(url: str) -> None:
+        properties = {"uri": url}
         with pytest.raises(StorageError, match=r"^catalog 'prod' failed, try again: "):
             load_table("db.t", catalog="prod", catalog_properties=properties)
         check_catalogs(Settings(catalog="prod", catalog_properties=properties))
 
-    try:
-        ask()
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-    ask()
+    with answering(lambda _: (503, {}, b"busy")) as url:
+        ask(url)
+    ask(url)
 
 
 def test_tables_of_a_namespace_are_listed_in_order(properties):

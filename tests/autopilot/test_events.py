@@ -9,7 +9,6 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from puffin.autopilot.events import DONE, Event, WorkDone, publish
 from puffin.autopilot.questions import Asked, questions
 from puffin.errors import SetupError
 from puffin.policy.model import Policy
+from tests import http_server
 
 EVENT = Event(
     seconds=0.0,
@@ -37,20 +37,12 @@ def webhook() -> Iterator[tuple[str, list[bytes]]]:
     """The URL of a server that takes events, and their bodies."""
     bodies: list[bytes] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
-            self.send_response(204)
-            self.end_headers()
+    def answer(asked: http_server.Asked) -> http_server.Answer:
+        bodies.append(asked.body)
+        return 204, {}, b""
 
-        def log_message(self, *_args: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/events", bodies
-    server.shutdown()
-    server.server_close()
+    with http_server.answering(answer) as url:
+        yield f"{url}/events", bodies
 
 
 def test_webhook_gets_the_event(webhook: tuple[str, list[bytes]]) -> None:

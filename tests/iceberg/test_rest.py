@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import datetime
 import json
-import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -30,6 +28,7 @@ from puffin.errors import (
 from puffin.iceberg.sdk import list_namespaces, list_tables, one_line
 from puffin.load import load_table
 from puffin.tables.commit import commit_statistics
+from tests.http_server import Answer, Asked, answering
 
 TABLE = "/v1/namespaces/db/tables/t"
 ENDPOINTS = [f"{verb} /v1/{{prefix}}/namespaces/{{namespace}}/tables/{{table}}" for verb in ("GET", "POST")]
@@ -78,12 +77,23 @@ class Server:
         self.document = {**self.document, "metadata-log": log, **fields}
         Path(self.location).write_text(json.dumps(self.document))
 
+    def answer(self, asked: Asked) -> tuple[int, dict]:
+        """Status and document."""
+        if asked.path.startswith("/v1/config"):
+            return 200, {"defaults": {}, "overrides": {}, "endpoints": self.endpoints}
+        if asked.path == "/v1/oauth/tokens":
+            self.tokens += 1
+            return 200, {"access_token": f"token-{self.tokens}", "token_type": "bearer"}
+        if self.tokens and asked.headers["Authorization"] != f"Bearer token-{self.tokens}":
+            return 419, {"error": {"message": "old", "type": "Expired", "code": 419}}
+        if asked.method == "GET":
+            return 200, self.table()
+        assert asked.path == TABLE
+        return self.commit(json.loads(asked.body))
+
     def table(self) -> dict:
         self.loads += 1
         return {"metadata-location": self.location, "metadata": self.document, **self.vended}
-
-    def accepts(self, authorization: str | None) -> bool:
-        return not self.tokens or authorization == f"Bearer token-{self.tokens}"
 
     def commit(self, body: dict) -> tuple[int, dict]:
         self.commits.append(body)
@@ -118,49 +128,15 @@ def server(table_document, tmp_path):
 def open_table(server):
     """Opens the table through pyiceberg's own client."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if self.path.startswith("/v1/config"):
-                self.answer(200, {"defaults": {}, "overrides": {}, "endpoints": server.endpoints})
-            elif not server.accepts(self.headers["Authorization"]):
-                self.answer(419, {"error": {"message": "old", "type": "Expired", "code": 419}})
-            else:
-                self.answer(200, server.table())
+    def answer(asked: Asked) -> Answer:
+        key = f"{asked.method} {asked.path.partition('?')[0]}"
+        status, body = server.answer(asked)
+        status, data = server.instead.get(key, (status, json.dumps(body).encode()))
+        return status, {"Content-Type": "application/json"}, data
 
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            if self.path == "/v1/oauth/tokens":
-                server.tokens += 1
-                self.answer(200, {"access_token": f"token-{server.tokens}", "token_type": "bearer"})
-            elif not server.accepts(self.headers["Authorization"]):
-                self.answer(419, {"error": {"message": "old", "type": "Expired", "code": 419}})
-            else:
-                assert self.path == TABLE
-                self.answer(*server.commit(json.loads(body)))
-
-        def answer(self, status: int, body: dict) -> None:
-            asked = f"{self.command} {self.path.partition('?')[0]}"
-            status, data = server.instead.get(asked, (status, json.dumps(body).encode()))
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *args) -> None:
-            pass
-
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        uri = f"http://127.0.0.1:{http.server_port}"
+    with answering(answer) as uri:
         properties = {"type": "rest", "uri": uri, "oauth2-server-uri": f"{uri}/v1/oauth/tokens"}
         yield lambda **more: load_table("db.t", catalog="fake", catalog_properties={**properties, **more})
-    finally:
-        http.shutdown()
-        thread.join()
-        http.server_close()
 
 
 @pytest.fixture

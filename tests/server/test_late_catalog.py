@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import socket
-import threading
 import time
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from puffin.server.service import check_catalogs
 from puffin.server.settings import Settings
+from tests.http_server import Answer, Asked, answering, json_answer
 from tests.server.conftest import Client
 
 
-class Catalog(BaseHTTPRequestHandler):
+def of_one_namespace(asked: Asked) -> Answer:
     """A REST catalog with one namespace, which has no tables."""
-
-    def do_GET(self) -> None:
-        path = self.path.partition("?")[0]
-        found = {"/v1/config": {"defaults": {}, "overrides": {}}, "/v1/namespaces": {"namespaces": [["db"]]}}
-        body = json.dumps(found.get(path, {"identifiers": []})).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
+    found = {"/v1/config": {"defaults": {}, "overrides": {}}, "/v1/namespaces": {"namespaces": [["db"]]}}
+    return json_answer(found.get(asked.path.partition("?")[0], {"identifiers": []}))
 
 
 @pytest.mark.parametrize("iceberg", [False, True])
@@ -47,8 +35,6 @@ def test_server_starts_before_its_catalog_answers(
     assert record.levelname == "WARNING"
     assert record.message.startswith("catalog 'late'")
     assert client.get("/readyz").status_code == 503
-    with ThreadingHTTPServer(("127.0.0.1", port), Catalog) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    with answering(of_one_namespace, port):
         assert client.get("/readyz").status_code == 200
         assert client.get("/v1/tables").json()["tables"] == []
-        server.shutdown()

@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.engines.iceberg_java.junit import JUnit
-from tests.engines.iceberg_java.router import Router, running_router
+from tests.engines.iceberg_java.router import Router
+from tests.http_server import answering
 from tools.catalogs import jars_of_pyspark
 
 HERE = Path(__file__).resolve().parent
@@ -60,7 +61,7 @@ def routed(rest_catalog: dict[str, str]) -> Iterator[Callable[..., tuple[Router,
                 arguments += ["--catalog-property", f"{key}={value}"]
             uri = stack.enter_context(_running([sys.executable, *program, *arguments]))
             router = Router(f"{uri}/iceberg", rest_catalog["uri"])
-            return router, stack.enter_context(running_router(router))
+            return router, stack.enter_context(answering(router.answer))
 
         yield start
     shutil.rmtree(warehouse / "newdb", ignore_errors=True)  # files that the kit leaves, and does not expect

@@ -10,15 +10,11 @@ from __future__ import annotations
 import http.client
 import json
 import re
-import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TypeAlias
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-Answer: TypeAlias = tuple[int, Mapping[str, str], bytes]
+from tests.http_server import Answer, Asked, json_answer
 
 CONFIG = "/v1/config"
 _READ = re.compile(r"/namespaces(/[^/]+(/tables(/[^/]+)?)?)?")
@@ -42,59 +38,23 @@ class Router:
         self.writer = writer
         self.answered: Counter[str] = Counter()
 
-    def answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None) -> Answer:
-        """The answer to a request; its path has the query too."""
-        at = path.partition("?")[0]
+    def answer(self, asked: Asked) -> Answer:
+        at = asked.path.partition("?")[0]
         if at == CONFIG:
-            return self._config(path, headers)
-        if not _is_read(method, at.removeprefix("/v1")):
-            return _ask(self.writer, method, path, headers, body)
-        status, *rest = _ask(self.reader, method, path, headers, body)
-        self.answered[f"{method} {_kind(at)} {status}"] += 1
-        return status, *rest
+            return self._config(asked)
+        if not _is_read(asked.method, at.removeprefix("/v1")):
+            return _ask(self.writer, asked)
+        status, headers, body = _ask(self.reader, asked)
+        self.answered[f"{asked.method} {_kind(at)} {status}"] += 1
+        return status, headers, body
 
-    def _config(self, path: str, headers: Mapping[str, str]) -> Answer:
-        document, of_writer = (
-            json.loads(_ask(target, "GET", path, headers, None)[2]) for target in (self.reader, self.writer)
-        )
+    def _config(self, asked: Asked) -> Answer:
+        document, of_writer = (json.loads(_ask(target, asked)[2]) for target in (self.reader, self.writer))
         for endpoint in of_writer["endpoints"]:
             method, _, template = endpoint.partition(" ")
             if not _is_read(method, template.removeprefix("/v1/{prefix}")):
                 document["endpoints"].append(endpoint)
-        return 200, {"content-type": "application/json"}, json.dumps(document).encode()
-
-
-@contextmanager
-def running_router(router: Router) -> Iterator[str]:
-    """Run a router on a thread, and yield its URI."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
-        def handle_request(self) -> None:
-            length = int(self.headers.get("content-length", 0))
-            body = self.rfile.read(length) if length else None
-            status, headers, content = router.answer(self.command, self.path, self.headers, body)
-            self.send_response_only(status)
-            for name, value in _passed_on(headers).items():
-                self.send_header(name, value)
-            self.send_header("content-length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        do_GET = do_HEAD = do_POST = do_DELETE = handle_request  # noqa: N815 - names that the base class looks for
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+        return json_answer(document)
 
 
 def _is_read(method: str, path: str) -> bool:
@@ -109,13 +69,13 @@ def _kind(path: str) -> str:
     return parts[-1] if len(parts) % 2 else parts[-2].removesuffix("s")
 
 
-def _ask(target: str, method: str, path: str, headers: Mapping[str, str], body: bytes | None) -> Answer:
+def _ask(target: str, asked: Asked) -> Answer:
     at = urlsplit(target)
     connection = http.client.HTTPConnection(at.hostname or "", at.port, timeout=_SECONDS)
     try:
-        connection.request(method, at.path + path, body, _passed_on(headers))
+        connection.request(asked.method, at.path + asked.path, asked.body or None, _passed_on(asked.headers))
         answer = connection.getresponse()
-        return answer.status, dict(answer.headers), answer.read()
+        return answer.status, _passed_on(answer.headers), answer.read()
     finally:
         connection.close()
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
+
+from tests.http_server import Answer, Asked, answering
 
 PREFIX = "main"
 VENDED = [{"prefix": "file:", "config": {"s3.access-key-id": "KEY-FOR-A-CALLER", "s3.session-token": "vended-token"}}]
@@ -37,7 +37,7 @@ class Authorizing:
     uri: str
     allowed: dict[str, set[str]] = dataclasses.field(default_factory=dict)
     seen: list[tuple[str, dict[str, str]]] = dataclasses.field(default_factory=list)
-    failure: tuple[int, Mapping[str, str], bytes] | None = None
+    failure: Answer | None = None
     of_tables: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     of_catalog: dict[str, str] = dataclasses.field(default_factory=dict)
     compares_tags: bool = True
@@ -47,7 +47,7 @@ class Authorizing:
         """The tables that were loaded, from the last change of this list."""
         return [path.partition("?")[0].rpartition("/")[2] for path, _ in self.seen if "/tables/" in path]
 
-    def answer(self, path: str, headers: Mapping[str, str]) -> tuple[int, Mapping[str, str], bytes]:
+    def answer(self, path: str, headers: Mapping[str, str]) -> Answer:
         """What a caller gets."""
         self.seen.append((path, dict(headers)))
         if self.failure is not None:
@@ -97,31 +97,12 @@ def authorizing(uri: str) -> Iterator[tuple[Authorizing, str]]:
     """Run the proxy before the catalog at ``uri``; yields it and its own address."""
     made = Authorizing(uri)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def answer(asked: Asked) -> Answer:
+        status, headers, body = made.answer(asked.path, {name.lower(): value for name, value in asked.headers.items()})
+        return status, {"Content-Type": "application/json", **headers}, body
 
-        def do_GET(self) -> None:
-            status, headers, body = made.answer(self.path, {k.lower(): v for k, v in self.headers.items()})
-            self.send_response(status)
-            for name, value in {"Content-Type": "application/json", **headers}.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *arguments: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield made, f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with answering(answer) as url:
+        yield made, url
 
 
 def _error(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.request import Request, urlopen
 
 import pyarrow as pa
 import pytest
 
 from puffin.cli import main
+from tests.http_server import Answer, Asked, answering
 
 ROWS = pa.table({"a": pa.array([1, 2], pa.int64())})
 
@@ -19,34 +18,18 @@ ROWS = pa.table({"a": pa.array([1, 2], pa.int64())})
 def silent(rest):
     """The properties of the catalog behind the proxy."""
 
-    class Proxy(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.forward(None)
+    def answer(asked: Asked) -> Answer:
+        body = None
+        if asked.method == "POST":
+            commit = json.loads(asked.body)
+            kept = [update for update in commit["updates"] if "statistics" not in update["action"]]
+            body = json.dumps({**commit, "updates": kept}).encode()
+        headers = {"Content-Type": "application/json"}
+        with urlopen(Request(rest.properties["uri"] + asked.path, data=body, headers=headers)) as found:
+            return found.status, headers, found.read()
 
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            updates = [update for update in body["updates"] if "statistics" not in update["action"]]
-            self.forward(json.dumps({**body, "updates": updates}).encode())
-
-        def forward(self, body: bytes | None) -> None:
-            headers = {"Content-Type": "application/json"}
-            with urlopen(Request(rest.properties["uri"] + self.path, data=body, headers=headers)) as answer:
-                data = answer.read()
-                self.send_response(answer.status)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *arguments) -> None:
-            pass
-
-    proxy = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
-    thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield {**rest.properties, "uri": f"http://127.0.0.1:{proxy.server_port}"}
-    proxy.shutdown()
-    thread.join()
-    proxy.server_close()
+    with answering(answer) as url:
+        yield {**rest.properties, "uri": url}
 
 
 def test_job_fails_if_committed_statistics_are_missing(rest, silent, capsys):

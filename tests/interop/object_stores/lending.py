@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from pydantic import TypeAdapter
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import CommitTableRequest
+
+from tests.http_server import Answer, Asked, answering, json_answer
 
 TABLE_ENDPOINTS = [f"{verb} /v1/{{prefix}}/namespaces/{{namespace}}/tables/{{table}}" for verb in ("GET", "POST")]
 CREDENTIALS = "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials"
@@ -79,27 +79,12 @@ def lending(catalog: SqlCatalog, s3: Any, keys: Mapping[str, str]) -> Iterator[L
     """Serve the table ``db.t`` of a catalog."""
     made = Lending(catalog, s3, keys)
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self._answer(*made.get(self.path))
+    def answer(asked: Asked) -> Answer:
+        if asked.method == "POST":
+            return json_answer(made.commit(asked.body))
+        status, document = made.get(asked.path)
+        return json_answer(document, status)
 
-        def do_POST(self) -> None:
-            self._answer(200, made.commit(self.rfile.read(int(self.headers["Content-Length"]))))
-
-        def _answer(self, status: int, document: dict[str, Any]) -> None:
-            body = json.dumps(document).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *args: object) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    made.properties = {"type": "rest", "uri": f"http://127.0.0.1:{server.server_port}"}
-    yield made
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with answering(answer) as url:
+        made.properties = {"type": "rest", "uri": url}
+        yield made
