@@ -1,4 +1,4 @@
-"""``puffin status``: the health of every table of a catalog and below some directories."""
+"""``puffin status``: the health of named tables, or of every table of a catalog and below some directories."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 @click.command(name="status")
-@click.option("--catalog", metavar="NAME", help="Every table of this pyiceberg catalog.")
+@click.argument("tables", nargs=-1, metavar="[TABLE]...")
+@click.option("--catalog", metavar="NAME", help="Every table of this pyiceberg catalog, or those that are named.")
 @catalog_property
 @click.option("--namespace", metavar="NS", help="Only tables of this catalog namespace.")
 @click.option(
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 def command(
     ctx: click.Context,
     *,
+    tables: tuple[str, ...],
     policy: str | None,
     catalog: str | None,
     catalog_properties: dict[str, str],
@@ -49,14 +51,17 @@ def command(
     json_output: bool,
 ) -> None:
     """
-    Show how well statistics and index describe every table of a catalog and below directories, worst first.
+    Show how well statistics and index describe tables, worst first: each TABLE, or every one of a catalog and below
+    directories.
 
     No data file is opened. Health is 100 if the statistics are current, and 0 without statistics.
     """
-    if policy is not None and (catalog is not None or namespace is not None or roots or catalog_properties):
-        raise click.UsageError("--policy excludes --catalog, --catalog-property, --namespace and --root")
-    if policy is None and catalog is None and not roots:
-        raise click.UsageError("expected --catalog, --root or --policy")
+    if policy is not None and (tables or catalog is not None or namespace is not None or roots or catalog_properties):
+        raise click.UsageError("--policy excludes TABLE..., --catalog, --catalog-property, --namespace and --root")
+    if policy is None and catalog is None and not (tables or roots):
+        raise click.UsageError("expected TABLE..., --catalog, --root or --policy")
+    if tables and namespace is not None:
+        raise click.UsageError("expected either TABLE... or --namespace")
     if namespace is not None and catalog is None:
         raise click.UsageError("--namespace needs --catalog")
     check_catalog(catalog, catalog_properties)
@@ -66,16 +71,16 @@ def command(
     if policy is None:
         from puffin.lookup.status import status
 
-        tables = status(Place(catalog, catalog_properties, namespace, roots, names=names))
-        documents = [table.to_json() for table in tables]
-        failures = [line_about(table.table, table.error) for table in tables if table.error is not None]
+        found = status(Place(catalog, catalog_properties, namespace, roots, names=names, tables=tables))
+        documents = [table.to_json() for table in found]
+        failures = [line_about(table.table, table.error) for table in found if table.error is not None]
     else:
-        tables, documents, failures = _of_policy(policy, names)
+        found, documents, failures = _of_policy(policy, names)
     if json_output:
         print_json({"tables": documents})
     else:
-        print_lines(_lines(tables))
-    fail_if_any(ctx, failures, len(tables))
+        print_lines(_lines(found))
+    fail_if_any(ctx, failures, len(found))
 
 
 def _of_policy(file: str, names: NamePatterns) -> tuple[list[TableStatus], list[dict[str, Any]], list[str]]:

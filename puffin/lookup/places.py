@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -44,6 +45,7 @@ class Place:
     Where tables are: a catalog, or directories.
 
     Attributes:
+        tables: Tables by name, the only ones of the catalog; without a catalog by location.
         catalog: A catalog in pyiceberg's configuration; ``catalog_properties`` override that configuration.
         namespace: The only namespace of the catalog to look into; None for all that match one of ``patterns``.
         roots: Directories whose tables are found too, in up to ``directories`` directories below each.
@@ -57,6 +59,7 @@ class Place:
     patterns: tuple[str, ...] = ("*",)
     directories: int = MOST_DIRECTORIES
     names: NamePatterns = EVERY_NAME
+    tables: tuple[str, ...] = ()
 
 
 def each_once(found: Iterable[FoundTable], known: set[Hashable]) -> Iterator[FoundTable]:
@@ -115,14 +118,18 @@ def tables_at(place: Place, tables: Tables | None = None) -> Iterator[FoundTable
 
 def _all_at(place: Place, tables: Tables | None) -> Iterator[FoundTable]:
     located, known = Tables(), set[Hashable]()
+    tables = tables or Tables(place.catalog, place.catalog_properties)
+    for name in dict.fromkeys(place.tables):
+        root = name if place.catalog is None else None
+        named = FoundTable(name, root, None, functools.partial(tables.load, name))
+        yield from (named,) if root is None else each_once((named,), known)
     for root in dict.fromkeys(place.roots):
         found = list(located.tables_below(root, place.directories))
         if not found:
             _check_directory(root)
         yield from each_once(found, known)
-    if place.catalog is None:
+    if place.catalog is None or place.tables:
         return
-    tables = tables or Tables(place.catalog, place.catalog_properties)
     if place.namespace is not None:
         yield from tables.tables_in(place.namespace)
     else:

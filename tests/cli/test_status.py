@@ -159,6 +159,28 @@ def test_namespace_chooses_tables_of_a_catalog(puffin: Callable[..., Any], root:
     assert (absent.code, absent.stderr) == (2, "puffin: catalog 'prod': no namespace 'absent'\n")
 
 
+def test_named_tables_are_shown_alone(puffin: Callable[..., Any], root: Path, tmp_path: Path) -> None:
+    """By path, each once however it is spelled, or by the name in a catalog; one that is not there is told."""
+    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}"}
+    catalog = load_catalog("prod", **properties)
+    catalog.create_namespace("db")
+    for name in ("a", "b"):
+        catalog.create_table(f"db.{name}", pa.schema([("k", pa.int64())]))
+    options = [word for key, value in properties.items() for word in ("--catalog-property", f"{key}={value}")]
+
+    def found(*arguments: object) -> list[str]:
+        return [each["table"] for each in puffin("status", *arguments, "--json").document["tables"]]
+
+    assert found(root / "current", f"{root}/current/", "--root", root / "db") == [
+        *(str(root / "db" / name) for name in ("bare", "behind")),
+        str(root / "current"),
+    ]
+    assert found("db.b", "--catalog", "prod", *options) == ["db.b"]
+    run = puffin("status", "db.nosuch", "db.a", "--catalog", "prod", *options)
+    assert (run.code, [line.split()[1] for line in run.text.splitlines()[1:]]) == (1, ["db.nosuch", "db.a"])
+    assert "1 of 2 tables failed: db.nosuch: " in run.stderr
+
+
 def test_patterns_choose_tables_by_their_own_names(puffin: Callable[..., Any], root: Path, tmp_path: Path) -> None:
     """Below a root and of a policy; a table that is left out is not read."""
     (root / "broken/_delta_log").mkdir(parents=True)
@@ -180,7 +202,9 @@ def test_patterns_choose_tables_by_their_own_names(puffin: Callable[..., Any], r
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ((), "expected --catalog, --root or --policy"),
+        ((), "expected TABLE..., --catalog, --root or --policy"),
+        (("db.t", "--policy", "p.yaml"), "--policy excludes TABLE..., --catalog"),
+        (("db.t", "--catalog", "c", "--namespace", "n"), "expected either TABLE... or --namespace"),
         (("--root", "/", "--namespace", "n"), "--namespace needs --catalog"),
         (("--root", "/", "--catalog-property", "a=b"), "--catalog-property needs --catalog"),
     ],
