@@ -17,7 +17,7 @@ NAME = sys.argv[1]
 kernels.load_kernels()
 for module in pkgutil.iter_modules(kernels.__path__):  # first: numba does not know what atheris puts into code
     importlib.import_module(f"puffin.kernels.{module.name}")
-with atheris.instrument_imports(include=["puffin"], enable_loader_override=False):
+with atheris.instrument_imports(include=["puffin", "stats_jobs"], enable_loader_override=False):
     from fuzz.seeds import sound_bytes
     from fuzz.targets import TARGETS
 

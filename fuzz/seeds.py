@@ -27,6 +27,8 @@ from puffin.errors import CorruptPuffinError
 from puffin.files.parquet.parquet_footer import read_footer
 from puffin.format import LZ4, ROW_COUNTS_V1, ZSTD, Blob, PuffinReader, PuffinWriter, compression
 from puffin.format.deletion_vector import DeletionVector
+from puffin.index import manifest as index_manifests
+from puffin.index.segment import SegmentEntry
 from puffin.sketches.counted_hashes import hash_rows
 from puffin.sketches.distribution_builder import DistributionBuilder
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
@@ -250,6 +252,32 @@ def _manifests_of_private_state() -> Iterator[bytes]:
         yield encode(Manifest("f8e1", "12-5f0c.stats", 8123, blobs))
 
 
+def _index_manifests() -> Iterator[bytes]:
+    """Without their checksums."""
+    segment = SegmentEntry(
+        id="9b1d0f3e-0000-4000-8000-00000000000a",
+        field_id=1,
+        column="1",
+        type="long",
+        mapping="5f0c",
+        fpp=0.01,
+        files=2,
+        file_size=4096,
+        directory_offset=3000,
+        directory_length=800,
+        directory_crc=5,
+    )
+    for columns, segments in (({}, ()), ({"1": 0.01}, (segment,))):
+        yield index_manifests.encode(index_manifests.IndexManifest(7, "f8e1", columns, segments)).splitlines()[0]
+
+
+def _index_directories() -> Iterator[bytes]:
+    """Without their compression."""
+    of_size = {"lg-blocks": 3, "rows-per-chunk": 4, "offsets": [4, 264], "files": ["a.parquet", "b.parquet"]}
+    for classes in ([], [of_size], [of_size, {**of_size, "lg-blocks": 2, "offsets": [524]}]):
+        yield json.dumps({"column": "1", "type": "long", "name-mapping": None, "classes": classes}).encode()
+
+
 def _statistics_entries() -> Iterator[bytes]:
     blob = {"type": "x", "snapshot-id": 3, "sequence-number": 3, "fields": [1], "properties": {"ndv": "5"}}
     statistics = {
@@ -411,6 +439,13 @@ _SOUND: Mapping[str, Callable[[], Iterable[bytes]]] = {
     "delta-statistics-entry": _statistics_entries,
     "delta-field-ids": _statistics_entries,
     "private-state-manifest": _manifests_of_private_state,
+    "index-manifest": _index_manifests,
+    "index-directory": _index_directories,
+    "step-summary": lambda: [
+        b'[3,1,0,16,["same",1],["same",9],false]',
+        b'[3,null,0,24,["float","-0x1.8p+0"],["float","inf"],true]',
+        b'[0,0,0,0,["missing","NO_VALUE"],["bytes","00ff"],false]',
+    ],
     "avro-data-file": _avro_data_files,
     "orc-timestamps": _orc_files,
     "orc-integers": _orc_streams,

@@ -36,6 +36,7 @@ from puffin.errors import (
     ColumnNotFound,
     CorruptDataFileError,
     CorruptDeletionVectorError,
+    CorruptError,
     CorruptMetadataError,
     CorruptPuffinError,
     CorruptSketchError,
@@ -59,7 +60,7 @@ from puffin.files.parquet.pages import has_readable_pages
 from puffin.files.parquet.parquet_footer import BYTE_ARRAY, DOUBLE, INT32, INT64, ColumnChunk, Leaf
 from puffin.files.parquet.plain_pages import ENCODINGS
 from puffin.files.parquet.thrift import MALFORMED
-from puffin.format import Blob, Limits, PuffinReader, PuffinWriter, compression, footer_json
+from puffin.format import ZSTD, Blob, Limits, PuffinReader, PuffinWriter, compression, footer_json
 from puffin.format.deletion_vector import MAGIC as VECTOR_MAGIC
 from puffin.format.deletion_vector import DeletionVector
 from puffin.iceberg.expression_json import FilterJson, parse_expression
@@ -67,7 +68,9 @@ from puffin.iceberg.filter_binding import JsonFilterParser
 from puffin.iceberg.metadata.document import decode_document, encode_document, parse_state
 from puffin.iceberg.scan.manifest_lists import ManifestFile, manifest_files
 from puffin.iceberg.scan.manifests import live_files_of
+from puffin.index import manifest as index_manifests
 from puffin.index.lifting import lifted
+from puffin.index.segment import SegmentEntry, read_directory
 from puffin.inspection import describe, verify
 from puffin.kernels import load_kernels
 from puffin.rest_catalog.scan_request import ScanRequest
@@ -78,10 +81,12 @@ from puffin.sketches.row_counts import RowCounts
 from puffin.sketches.theta_image import SketchImage
 from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.private_state import manifest as private_state
+from puffin.storage.local import BytesSource
 from puffin.tables.document import partition_specs
 from puffin.tables.expression import predicates
 from puffin.tables.scan_task import AVRO, DATA, ContentFile
 from puffin.values.column_summary import ColumnSummary
+from stats_jobs.step_file import _summary_from_bytes, _summary_to_bytes
 
 Read: TypeAlias = Callable[[bytes], None]
 
@@ -385,6 +390,43 @@ def private_state_manifest(data: bytes) -> None:
     """What was read is written as the same."""
     manifest = private_state.decode(data, _WHERE)
     assert private_state.decode(private_state.encode(manifest), _WHERE) == manifest
+
+
+# --- the index, and steps of a run --------------------------------------------------------------------------------
+
+
+@_target(CorruptMetadataError, UnsupportedTableError)
+def index_manifest(data: bytes) -> None:
+    """Behind the checksum; what was read is written as the same."""
+    manifest = index_manifests.decode(b"%s\n%08x\n" % (data, zlib.crc32(data)), 3, _WHERE)
+    assert index_manifests.decode(index_manifests.encode(manifest), 3, _WHERE) == manifest
+
+
+@_target(CorruptMetadataError)
+def index_directory(data: bytes) -> None:
+    """Behind the checksum and the compression; every block has its place."""
+    stored = compression.compress(ZSTD, data)
+    entry = SegmentEntry(
+        id="",
+        field_id=1,
+        column="a",
+        type="long",
+        mapping=None,
+        fpp=0.01,
+        files=1,
+        file_size=len(stored),
+        directory_offset=0,
+        directory_length=len(stored),
+        directory_crc=zlib.crc32(stored),
+    )
+    for found in read_directory(entry, BytesSource(stored)):
+        assert found.layout.offset_of((1 << found.layout.lg_blocks) - 1) >= found.layout.offsets[-1]
+
+
+@_target(CorruptError)
+def step_summary(data: bytes) -> None:
+    written = _summary_to_bytes(_summary_from_bytes(data))
+    assert _summary_to_bytes(_summary_from_bytes(written)) == written
 
 
 # --- Avro and ORC -------------------------------------------------------------------------------------------------

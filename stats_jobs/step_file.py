@@ -171,8 +171,10 @@ def _summary_from_bytes(payload: bytes) -> RowSummary:
     try:
         *counts, lower, upper, is_loose = json.loads(payload)
         bounds = Bounds(_bound_from_json(*lower), _bound_from_json(*upper))
+        if type(is_loose) is not bool or not all(count is None or type(count) is int for count in counts):
+            raise TypeError("expected counts, bounds and whether these are loose, found something else")
         return RowSummary(**dict(zip(_COUNTS, counts, strict=True)), bounds=bounds, is_loose=is_loose)
-    except (TypeError, ValueError, KeyError, RecursionError) as exc:
+    except (TypeError, ValueError, KeyError, OverflowError, RecursionError) as exc:
         raise CorruptError(f"not a summary: {said_by(exc)}") from exc
 
 

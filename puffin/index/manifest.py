@@ -25,7 +25,7 @@ from puffin.errors import CorruptMetadataError, FileNotFound, UnsupportedTableEr
 from puffin.index.segment import SegmentEntry
 from puffin.statistics.private_state import places
 from puffin.storage import Store, join
-from puffin.tables.statistics_json import typed
+from puffin.tables.statistics_json import text_or_null, typed
 
 _VERSION = re.compile(r"\d{20}")
 _SEGMENT_ID = re.compile(r"[0-9a-f-]{36}")
@@ -168,8 +168,8 @@ def decode(data: bytes, version: int, where: str) -> IndexManifest:
             raise UnsupportedTableError(f"{where}: expected format-version {FORMAT_VERSION}, found {found}")
         return IndexManifest(
             version,
-            document["table-uuid"],
-            {typed(c, "column", str): float(c["fpp"]) for c in typed(document, "columns", list)},
+            text_or_null(document, "table-uuid"),
+            {typed(c, "column", str): _rate(c) for c in typed(document, "columns", list)},
             tuple(_segment_from_json(segment) for segment in typed(document, "segments", list)),
         )
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as exc:
@@ -201,11 +201,18 @@ def _segment_from_json(document: Mapping[str, Any]) -> SegmentEntry:
         field_id=typed(document, "field-id", int),
         column=typed(document, "column", str),
         type=typed(document, "type", str),
-        mapping=document["name-mapping"],
-        fpp=float(document["fpp"]),
+        mapping=text_or_null(document, "name-mapping"),
+        fpp=_rate(document),
         files=typed(document, "files", int),
         file_size=typed(document, "file-size-in-bytes", int),
         directory_offset=typed(document, "directory-offset", int),
         directory_length=typed(document, "directory-length", int),
         directory_crc=typed(document, "directory-crc32", int),
     )
+
+
+def _rate(document: Mapping[str, Any]) -> float:
+    rate: float = typed(document, "fpp", float)
+    if not 0 < rate < 1:
+        raise ValueError(f"fpp: expected a rate between 0 and 1, found {rate}")
+    return rate

@@ -77,6 +77,11 @@ def typed(document: Mapping[str, Any], key: str, kind: type[Any]) -> Any:
     return value
 
 
+def text_or_null(document: Mapping[str, Any], key: str) -> str | None:
+    """A required field that holds a text or null; KeyError if it is missing, TypeError if it is anything else."""
+    return None if document[key] is None else typed(document, key, str)
+
+
 def integer(key: str, value: Any) -> int:
     """A field's value, which must be a whole number of 64 bits as in the specs; TypeError if it is not."""
     if type(value) is not int or not -_BEYOND <= value < _BEYOND:

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 from puffin.errors import CorruptMetadataError, UnsupportedTableError, said_by
 from puffin.tables.base import StatisticsEntry
 from puffin.tables.state import TableState
-from puffin.tables.statistics_json import integer, typed
+from puffin.tables.statistics_json import integer, text_or_null, typed
 
 FORMAT_VERSION = 2
 _WITHOUT_DELTAS = 1
@@ -128,11 +128,8 @@ def decode(data: bytes, where: str) -> Manifest:
         version = typed(document, "format-version", int)
         if version > FORMAT_VERSION:
             raise UnsupportedTableError(f"{where}: expected format-version {FORMAT_VERSION}, found {version}")
-        uuid = document["table-uuid"]
-        if uuid is not None and not isinstance(uuid, str):
-            raise TypeError(f"table-uuid: expected a text, found {uuid!r}")
         return Manifest(
-            uuid,
+            text_or_null(document, "table-uuid"),
             typed(document, "statistics-file", str),
             typed(document, "file-size-in-bytes", int),
             _with_deltas(found for part in typed(document, "parts", list) for found in _blobs(part)),
