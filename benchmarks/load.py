@@ -78,7 +78,7 @@ class _Peer:
 
     def answered(self) -> bool:
         """Take what has arrived; whether the answer is complete."""
-        received = self.socket.recv(_RECEIVE)
+        received = self._receive()
         if self._missing == self._expected and not received.startswith(b"HTTP/1.1 200 "):
             raise SystemExit(f"expected an answer, found {received[:80]!r}")
         self._missing -= len(received)
@@ -89,12 +89,17 @@ class _Peer:
         self.socket.sendall(self._request)
         answer = b""
         while b"\r\n\r\n" not in answer:
-            answer += self.socket.recv(_RECEIVE)
+            answer += self._receive()
         head, _, body = answer.partition(b"\r\n\r\n")
         (length,) = (int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
         while len(body) < length:
-            body += self.socket.recv(_RECEIVE)
+            body += self._receive()
         return len(head) + 4 + length
+
+    def _receive(self) -> bytes:
+        if received := self.socket.recv(_RECEIVE):
+            return received
+        raise SystemExit("expected an answer, found that the server has closed the connection")
 
 
 def _connect(port: int, request: bytes, connections: int) -> list[_Peer]:

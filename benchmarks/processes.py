@@ -8,8 +8,9 @@ import multiprocessing
 import os
 import resource
 import subprocess
+import sys
 import sysconfig
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -39,6 +40,22 @@ def processor_seconds(command: Sequence[str]) -> float:
     return _of_children() - before
 
 
+@contextlib.contextmanager
+def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A process of ``puffin serve`` with these arguments, and its port."""
+    command = [sys.executable, "-m", "puffin", "serve", "--port", "0", *arguments]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr is not None
+        try:
+            line = server.stderr.readline()
+            if not line.startswith("serving at "):
+                server.kill()
+                raise SystemExit(f"expected a server, found {line}{server.stderr.read()}".rstrip())
+            yield server, int(line.rpartition(":")[2])
+        finally:
+            server.kill()
+
+
 def _of_children() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
@@ -50,8 +67,17 @@ def peak_mib(process: int | None = None) -> float:
 
     Not ``ru_maxrss``: a process inherits that from the one which started it.
     """
+    return _memory_mib("VmHWM:", process)
+
+
+def resident_mib(process: int) -> float:
+    """The memory that a process has resident now."""
+    return _memory_mib("VmRSS:", process)
+
+
+def _memory_mib(field: str, process: int | None) -> float:
     status = Path("/proc", "self" if process is None else str(process), "status").read_text()
-    (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
+    (line,) = (line for line in status.splitlines() if line.startswith(field))
     return int(line.split()[1]) / 1024
 
 

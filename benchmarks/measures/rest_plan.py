@@ -13,15 +13,13 @@ import itertools
 import json
 import shutil
 import statistics
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from benchmarks.measures.index_plan import keyed_table, made_table
+from benchmarks.processes import serving
 from benchmarks.results import HIGHER, LOWER, Bar, Results, Row, Sample
 from benchmarks.run import HOME, Run, say
 
@@ -52,7 +50,7 @@ def measure(run: Run, results: Results) -> None:
 
 
 def _plans(directory: Path, column: str, run: Run, results: Results, bar: Bar, name: str = _PLAN) -> None:
-    with _server(directory) as port:
+    with _serving(directory) as (_, port):
         client = _Client(port, directory)
         say(f"planning on {directory.name} over HTTP")
         client.wait_until_planned(column)
@@ -72,7 +70,7 @@ def _plans(directory: Path, column: str, run: Run, results: Results, bar: Bar, n
 
 
 def _cold(directory: Path) -> float:
-    with _server(directory) as port:
+    with _serving(directory) as (_, port):
         return _Client(port, directory).plan("uid", 1001) * 1e3
 
 
@@ -81,7 +79,7 @@ def _query(files: int, run: Run, results: Results) -> None:
 
     directory, keys = keyed_table(files)
     warehouse = _warehouse_of(directory)
-    with _server(directory) as port, spark_session(2) as spark:
+    with _serving(directory) as (_, port), spark_session(2) as spark:
         for name, settings in {
             "own": {"type": "hadoop", "warehouse": warehouse.as_uri()},
             "fast": {"type": "rest", "uri": f"http://127.0.0.1:{port}/iceberg"},
@@ -135,7 +133,7 @@ class _Client:
         while True:
             try:
                 self.plan(column, 999)
-            except OSError:
+            except TimeoutError:
                 time.sleep(1)
             else:
                 return
@@ -145,19 +143,11 @@ class _Client:
         with self._connection.getresponse() as response:
             read = response.read()
         if response.status != http.HTTPStatus.OK:
-            raise OSError(f"{path}: {response.status} {read[:200]!r}")
+            slow = response.status == http.HTTPStatus.GATEWAY_TIMEOUT
+            raise (TimeoutError if slow else SystemExit)(f"{path}: {response.status} {read[:200]!r}")
         return json.loads(read)
 
 
-@contextmanager
-def _server(directory: Path) -> Iterator[int]:
-    """The port of ``puffin serve --iceberg`` for the directory above a table."""
-    arguments = ["serve", "--iceberg", "--allow-root", str(directory.parent), "--port", "0", "--ttl", "3600"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "puffin", *arguments], stderr=subprocess.PIPE, text=True
-    ) as server:  # fmt: skip
-        try:
-            assert server.stderr is not None
-            yield int(server.stderr.readline().rpartition(":")[2])
-        finally:
-            server.terminate()
+def _serving(directory: Path) -> AbstractContextManager[tuple[Any, int]]:
+    """A server of a table, and its port."""
+    return serving("--iceberg", "--allow-root", str(directory.parent), "--ttl", "3600")

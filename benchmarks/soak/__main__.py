@@ -20,11 +20,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.processes import warm_processes
+from benchmarks.processes import resident_mib, serving, warm_processes
 from benchmarks.soak.changes import Commits, change, was_true
 from benchmarks.soak.load import Answers, ask
 from benchmarks.soak.tables import make_tables
@@ -84,7 +82,8 @@ def main() -> int:
 def _soak(root: Path, args: argparse.Namespace) -> Outcome:
     tables = make_tables(root, args.tables)
     names = [str(table.directory) for table in tables]
-    with _serving(root, args.ttl) as (server, port), warm_processes(2) as pool:
+    served = serving("--allow-root", str(root), "--ttl", str(args.ttl))
+    with served as (server, port), warm_processes(2) as pool:
         _say(f"asking port {port} for {args.seconds:g} s")
         asked = pool.submit(ask, port, names, args.rate, args.seconds)
         changed = pool.submit(change, tables, args.changes, args.seconds)
@@ -92,7 +91,7 @@ def _soak(root: Path, args: argparse.Namespace) -> Outcome:
         until = time.monotonic() + args.seconds
         while time.monotonic() < until:
             time.sleep(min(1, args.seconds / 30))
-            resident.append(_resident_mib(server.pid))
+            resident.append(resident_mib(server.pid))
         answers, commits = asked.result(), changed.result()
         ended = _stopped(server)
     return _outcome(args, answers, commits, resident, ended)
@@ -144,27 +143,6 @@ def _outcome(
         stop_seconds=round(ended.seconds, 2),
         logged=ended.logged,
     )
-
-
-@contextmanager
-def _serving(root: Path, ttl: float) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """A server of the tables below a directory, and its port."""
-    command = [sys.executable, "-m", "puffin", "serve", "--port", "0", "--allow-root", str(root), "--ttl", str(ttl)]
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    try:
-        line = server.stderr.readline() if server.stderr else ""
-        if not line.startswith("serving at "):
-            raise SystemExit(f"expected a server, found {line!r}")
-        yield server, int(line.rpartition(":")[2])
-    finally:
-        server.kill()
-        server.wait()
-
-
-def _resident_mib(pid: int) -> float:
-    status = Path(f"/proc/{pid}/status").read_text()
-    (line,) = (line for line in status.splitlines() if line.startswith("VmRSS:"))
-    return int(line.split()[1]) / 1024
 
 
 def _parser() -> argparse.ArgumentParser:
