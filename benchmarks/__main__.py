@@ -19,7 +19,6 @@ from benchmarks.machine import machine, versions
 from benchmarks.measures import (
     cores,
     drawn,
-    estimates,
     incremental,
     index_job,
     index_plan,
@@ -35,7 +34,7 @@ from benchmarks.measures import (
     wide,
 )
 from benchmarks.results import Results
-from benchmarks.run import RANDOM_SEEDS, ROOT, Run, Sizes
+from benchmarks.run import HEAVY, RANDOM_SEEDS, ROOT, Run, Sizes, seeds
 
 _MEASURES = (
     speed,
@@ -52,11 +51,9 @@ _MEASURES = (
     index_job,
     index_plan,
     rest_plan,
-    estimates,
     drawn,
 )
 _NAMES = [name for part in _MEASURES for name in part.NAMES]
-_HEAVY = "memory", "incremental", "million", "random"  # a flag for each, and the measures whose names begin so
 _RECORD = ROOT / "benchmarks" / "RESULTS.md"
 
 
@@ -64,7 +61,7 @@ def main() -> int:
     """Measure what the command line asks for; returns the exit code."""
     parser = _parser()
     args = parser.parse_args()
-    heavy = tuple(f"{kind}*" for kind in _HEAVY if getattr(args, kind))
+    heavy = tuple(kind for kind in HEAVY if getattr(args, kind))
     run = Run(Sizes(args.scale, args.rows), args.rounds, tuple(args.only), heavy, args.seed)
     for pattern in run.only:
         if not fnmatch.filter(_NAMES, pattern):
@@ -109,15 +106,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--million", action="store_true", help="also the plans of a table of a million files")
     parser.add_argument("--random", action="store_true", help="also the tables that are drawn at random")
     parser.add_argument(
-        "--seed", type=_seeds, default=RANDOM_SEEDS, help="those of the random tables, such as 7,8,9 (default: 1 to 20)"
+        "--seed", type=seeds, default=RANDOM_SEEDS, help="those of the random tables, such as 7,8,9 (default: 1 to 20)"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--record", action="store_true", help=f"write {_RECORD.relative_to(ROOT)}")
     return parser
-
-
-def _seeds(text: str) -> tuple[int, ...]:
-    return tuple(map(int, text.split(",")))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ HOME = ROOT / ".bench"
 _GIB = 1024**3
 
 RANDOM_SEEDS = tuple(range(1, 21))  # those of record
+HEAVY = "memory", "incremental", "million", "random"
+"""What the names of measures begin with that need gigabytes of disk or many minutes; there is a flag for each."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ class Run:
     Attributes:
         rounds: How often every engine is timed, after one round that is not.
         only: Patterns of the measures wanted; empty for all but the heavy ones.
-        heavy: Patterns of those of the heavy ones, which need gigabytes of disk or many minutes, that are wanted too.
+        heavy: Which of the heavy ones are wanted too.
         seeds: Of the random tables.
     """
 
@@ -92,11 +94,17 @@ class Run:
     heavy: tuple[str, ...] = ()
     seeds: tuple[int, ...] = RANDOM_SEEDS
 
-    def wants(self, name: str, *, heavy: bool = False) -> bool:
+    def wants(self, name: str) -> bool:
         """Whether this measure is to be taken."""
-        if not self.only and not heavy:
-            return True
-        return any(fnmatch.fnmatch(name, pattern) for pattern in self.only or self.heavy)
+        if self.only:
+            return any(fnmatch.fnmatch(name, pattern) for pattern in self.only)
+        kind = name.partition("-")[0]
+        return kind not in HEAVY or kind in self.heavy
+
+
+def seeds(text: str) -> tuple[int, ...]:
+    """Seeds with commas between them, as an option's type."""
+    return tuple(map(int, text.split(",")))
 
 
 def say(text: str) -> None:

@@ -32,11 +32,11 @@ def to_markdown(outcome: Outcome) -> str:
     return "\n\n".join(parts)
 
 
-def to_record(outcome: Outcome, seed: str) -> str:
+def to_record(outcome: Outcome, seeds: Sequence[int]) -> str:
     """The results of record: the tables, and what they were made on."""
     about = {
         "date": f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC",
-        "seed": seed,
+        "seed": ",".join(map(str, seeds)),
         "questions": f"{len(outcome.scored)}, all in [ESTIMATES.json](ESTIMATES.json)",
         "machine": _listed(machine()),
         "versions": _listed(versions()),

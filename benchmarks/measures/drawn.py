@@ -64,7 +64,7 @@ class _Outcome:
 
 def measure(run: Run, results: Results) -> None:
     """Make the tables of the seeds, and time all engines on each of them."""
-    if not run.wants(_RANDOM, heavy=True):
+    if not run.wants(_RANDOM):
         return
     outcomes = []
     with contextlib.ExitStack() as cleanup:

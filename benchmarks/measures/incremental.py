@@ -77,7 +77,7 @@ _FULL_RUN = "full run"
 
 def measure(run: Run, results: Results) -> None:
     """Make the table and its first statistics, then run the job on all of it and on each change in turn."""
-    wanted = {name for name in NAMES if run.wants(name, heavy=True)}
+    wanted = {name for name in NAMES if run.wants(name)}
     if not wanted:
         return
     say("starting Spark")

@@ -54,7 +54,7 @@ def measure(run: Run, results: Results) -> None:
         _keyed(run, results)
     if run.wants(_PLAN) or run.wants(_BYTES):
         _made(run, results)
-    if run.wants(_MANY, heavy=True) or run.wants(_MEMORY, heavy=True):
+    if run.wants(_MANY) or run.wants(_MEMORY):
         _million(run, results)
 
 
@@ -190,10 +190,10 @@ def _million(run: Run, results: Results) -> None:
     milliseconds, _, _ = in_fresh_process(_ask, str(directory), run.rounds)
     files = f"{run.sizes.manifest_entries * manifests:,} files"
     peak = in_fresh_process(_peak, str(directory))
-    if run.wants(_MANY, heavy=True):
+    if run.wants(_MANY):
         title = f"warm Lookup.plan of a key that was not asked before; {files}"
         results.rows.append(Row(_MANY, title, Sample("ours", "ms", milliseconds), None, Bar(LOWER, 2000, 200)))
-    if run.wants(_MEMORY, heavy=True):
+    if run.wants(_MEMORY):
         title = f"peak memory of a warm planner; {files}"
         results.rows.append(Row(_MEMORY, title, Sample("ours", "MiB", (peak,)), None, Bar(LOWER, 4096, 1024)))
 

@@ -10,6 +10,7 @@ Beside that, many tables that have not changed: how long a call takes for each, 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -20,22 +21,24 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake import write_deltalake
+from pyiceberg.catalog import load_catalog
 
-from benchmarks.autopilot_look import make_tables
 from benchmarks.handmade import HandmadeTable
 from benchmarks.processes import in_fresh_process, peak_mib
 from benchmarks.results import LOWER, Bar, Results, Row, Sample
 from benchmarks.run import HOME, Run, say
 from puffin.errors import PuffinError
 from puffin.tables.base import SnapshotSelector
-from stats_jobs import Options
+from stats_jobs import Options, analyze
 from stats_jobs.many import analyze_many
 
-NAMES = (_TABLES, _CURRENT, _MEMORY) = ("incremental-tables", "current-tables", "current-tables-memory")
+NAMES = (_TABLES, _CURRENT, _MEMORY) = ("incremental-tables", "incremental-current", "incremental-current-memory")
 
 _FILES, _ROWS = 3, 1_000  # of a table's first snapshot; another file of so many rows is appended
 _BAR, _CURRENT_BAR, _MEMORY_BAR = Bar(LOWER, 0.1), Bar(LOWER, 10), Bar(LOWER, 1.1)
 _TIMES = 4  # so many times as many tables must not take more memory
+_SNAPSHOTS, _COLUMNS, _PER_DIRECTORY = 5, 20, 200  # of the tables whose statistics are current
 _FIELDS = (("id", "long", pa.int64()), ("name", "string", pa.string()), ("value", "double", pa.float64()))
 _SCHEMA = {
     "type": "struct",
@@ -54,9 +57,9 @@ _ARROW_SCHEMA = pa.schema(
 
 def measure(run: Run, results: Results) -> None:
     """Make the tables, and bring their statistics up to date."""
-    if run.wants(_TABLES, heavy=True):
+    if run.wants(_TABLES):
         _changed(run, results)
-    if any(run.wants(name, heavy=True) for name in (_CURRENT, _MEMORY)):
+    if run.wants(_CURRENT) or run.wants(_MEMORY):
         _current(run, results)
 
 
@@ -89,7 +92,7 @@ def _current(run: Run, results: Results) -> None:
     directory = HOME / "data" / "current-tables"
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
-    make_tables(directory, count)
+    _make_current_tables(directory, count)
     tables = sorted(str(table) for table in (directory / "lake").glob("*/*"))
     milliseconds, some, all_ = [], [], []
     for number in range(run.rounds):
@@ -102,6 +105,32 @@ def _current(run: Run, results: Results) -> None:
     results.rows.append(Row(_CURRENT, f"a call for {count} current tables: each", each, None, _CURRENT_BAR))
     one, other = Sample("all", "MiB", tuple(all_)), Sample("some", "MiB", tuple(some))
     results.rows.append(Row(_MEMORY, f"{count} current tables / {count // _TIMES}", one, other, _MEMORY_BAR))
+
+
+def _make_current_tables(root: Path, count: int) -> None:
+    """
+    Make so many tables below ``root/lake``, half of them Delta tables and half Iceberg tables, with current statistics.
+
+    They are copies of two tables with the same files, made of hard links.
+    """
+    rows = pa.table({f"c{number}": list(range(100)) for number in range(_COLUMNS)})
+    delta, iceberg = root / "delta", root / "iceberg"
+    catalog = load_catalog("made", type="sql", uri=f"sqlite:///{root}/catalog.db", warehouse=f"file://{root}/made")
+    catalog.create_namespace("n")
+    table = catalog.create_table("n.t", rows.schema)
+    for _ in range(_SNAPSHOTS):
+        write_deltalake(str(delta), rows, mode="append")
+        table.append(rows)
+    newest = Path(table.metadata_location.removeprefix("file://"))
+    shutil.copytree(newest.parent.parent, iceberg, ignore=shutil.ignore_patterns("*.metadata.json"))
+    text = newest.read_text().replace(str(newest.parent.parent), str(iceberg))
+    (iceberg / "metadata" / "v1.metadata.json").write_text(text)
+    for seed in (delta, iceberg):
+        analyze(str(seed))
+    for number in range(count):
+        seed = delta if number % 2 else iceberg
+        target = root / "lake" / f"n{number // _PER_DIRECTORY}" / f"{seed.name}{number}"
+        shutil.copytree(seed, target, copy_function=os.link)
 
 
 def _call(tables: Sequence[str]) -> tuple[float, float]:

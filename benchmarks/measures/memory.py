@@ -46,7 +46,7 @@ def measure(run: Run, results: Results) -> None:
         ),
         (_LONG_STRINGS, "peak memory of a worker; {:,} strings of 1 MB", _write_long_strings, run.sizes.long_strings),
     ):
-        if run.wants(name, heavy=True):
+        if run.wants(name):
             path = _found_or_made(HOME / "data" / f"{name}-{size}.parquet", write, size)
             peak, rows = in_fresh_process(_peak, str(path))
             say(f"{name}: {peak:.0f} MiB for {rows} rows")

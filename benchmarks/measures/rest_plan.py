@@ -44,7 +44,7 @@ def measure(run: Run, results: Results) -> None:
         _plans(made_table(run.sizes.manifest_entries, 2), "id", run, results, Bar(LOWER, 50, 10))
     if run.wants(_QUERY):
         _query(keyed, run, results)
-    if run.wants(_MANY, heavy=True):
+    if run.wants(_MANY):
         manifests = 100 if run.sizes.full else 3
         _plans(made_table(run.sizes.manifest_entries, manifests), "id", run, results, Bar(LOWER, 2000, 200), _MANY)
 

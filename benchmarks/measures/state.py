@@ -23,7 +23,7 @@ NAMES = tuple(_TABLES)
 
 def measure(run: Run, results: Results) -> None:
     """Write a statistics file of each table that is wanted, look into it, and delete it."""
-    wanted = {name: table for name, table in _TABLES.items() if run.wants(name, heavy=True)}
+    wanted = {name: table for name, table in _TABLES.items() if run.wants(name)}
     if not wanted:
         return
     say("starting Spark")

@@ -32,7 +32,7 @@ _BARS = {_STATE: 5_000_000, _FILE: 1.1, _ENTRY: 320_000}
 
 def measure(run: Run, results: Results) -> None:
     """Make the table, analyze its first snapshot, and count what the run for the second one reads and writes."""
-    wanted = [name for name in NAMES if run.wants(name, heavy=True)]
+    wanted = [name for name in NAMES if run.wants(name)]
     if not wanted:
         return
     columns = run.sizes.wide_columns

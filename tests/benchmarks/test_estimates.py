@@ -10,6 +10,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from benchmarks.estimates.__main__ import main
 from benchmarks.estimates.generator import JOIN_FILTERED, JOIN_MANY, Amounts, questions_of
 from benchmarks.estimates.iceberg_table import write_table
 from benchmarks.estimates.ours import implied
@@ -47,6 +48,13 @@ def connection(suite: Suite) -> Iterator[duckdb.DuckDBPyConnection]:
             files = [str(Path(file)) for file in table.files]
             connection.execute(f"CREATE TABLE {name} AS SELECT * FROM read_parquet(?)", [files])
         yield connection
+
+
+def test_a_seed_that_is_no_number_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["estimates", "--only", "zipf", "--engines", "ours", "--seed", "7,8a"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "--seed: invalid seeds value: '7,8a'" in capsys.readouterr().err
 
 
 def test_a_seed_gives_the_same_questions_each_only_once(suite):
