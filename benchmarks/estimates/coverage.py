@@ -32,12 +32,12 @@ from benchmarks.estimates.generator import (
     GROUP_TWO,
     JOIN_FILTERED,
 )
+from benchmarks.estimates.ours import estimate_of, estimate_of_join
 from benchmarks.estimates.predicates import EQ, IN, NE, NULL, PREFIX, RANGE, Predicate
 from benchmarks.estimates.questions import Question
 from benchmarks.estimates.random_tables import random_suite
 from benchmarks.estimates.score import Scored, percentile, q_error
 from benchmarks.estimates.suite import Suite
-from puffin.estimates.interval import Interval
 from puffin.lookup import Lookup
 
 _POOL = 2_000  # rows that literals are drawn from
@@ -77,16 +77,11 @@ class Trial:
         if question.edges:
             (edge,) = question.edges
             joined = lookup.estimate_join(paths[0], edge.left_column, paths[1], edge.right_column, *where)
-            assert joined.rows is not None
-            return _estimate(joined.rows.rows, joined.rows.method)
-        found = lookup.estimate(paths[0], where[0], list(question.group_by) or None)
-        rows = found.groups or found.rows if question.group_by else found.rows
-        return _estimate(rows, "; ".join(sorted({method for _, method in found.methods})))
-
-
-def _estimate(found: Interval, method: str) -> Estimate:
-    rows, lower, upper = found.rounded()
-    return Estimate(rows, lower, upper, method=method)
+            found = estimate_of_join(joined)
+        else:
+            found = estimate_of(lookup.estimate(paths[0], where[0], list(question.group_by) or None))
+        assert found is not None
+        return found
 
 
 class _Draw:

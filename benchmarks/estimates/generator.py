@@ -40,10 +40,10 @@ _COMPARED = "<", "<=", ">", ">="
 class Amounts:
     """How many questions of each sort: of each kind of predicate, conjunctions, joins, and GROUP BYs."""
 
-    single: int = 50
-    conjunctions: int = 50
-    joins: int = 100
-    groups: int = 60
+    single: int
+    conjunctions: int
+    joins: int
+    groups: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

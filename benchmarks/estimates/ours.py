@@ -14,31 +14,28 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TypeVar
 
 import pyarrow.parquet as pq
 
 from benchmarks.estimates.engine import OURS, Engine, Estimate
 from benchmarks.estimates.questions import Question
 from benchmarks.estimates.suite import Edge, Suite
-from benchmarks.run import say
 from puffin.errors import PuffinError
-from puffin.lookup import Lookup
+from puffin.lookup import JoinEstimate, Lookup, TableEstimate
 from stats_jobs import Options, analyze
 
 _ALL_IN_PROCESS = 1 << 40  # bytes that the job may read without starting Spark
 _LOOKUPS = 3
 
+Answer = TypeVar("Answer")
+
 
 def analyze_suite(suite: Suite) -> float:
     """Compute the statistics of all tables anew; returns the seconds that it took."""
     started = time.monotonic()
-    for name, table in suite.tables.items():
-        known = {field.name for field in dataclasses.fields(Options)}
-        joint: dict[str, Any] = {"joint": table.joint} if "joint" in known else {}
-        if table.joint and not joint:
-            say(f"{suite.name}.{name}: stats_jobs.Options has no option joint yet: no joint sketches")
-        analyze(str(table.directory), Options(mode="full", driver_bytes=_ALL_IN_PROCESS, **joint))
+    for table in suite.tables.values():
+        analyze(str(table.directory), Options(mode="full", driver_bytes=_ALL_IN_PROCESS, joint=table.joint))
     return time.monotonic() - started
 
 
@@ -55,7 +52,7 @@ class Ours(Engine):
     def __init__(self, suite: Suite) -> None:
         super().__init__()
         self._tables = {name: str(table.directory) for name, table in suite.tables.items()}
-        self._lookups: list[Any] = [Lookup(ttl_seconds=1e9) for _ in range(_LOOKUPS)]
+        self._lookups = [Lookup(ttl_seconds=1e9) for _ in range(_LOOKUPS)]
         self._seconds = 0.0
         self._warm_up(suite)
 
@@ -64,9 +61,6 @@ class Ours(Engine):
             self._join_before(question)
             self._seconds = 0.0
             found = self._answer(question)
-        except (AttributeError, TypeError) as error:  # what has not been built yet
-            self.miss(f"missing: {error}")
-            return None
         except PuffinError as error:
             self.miss(f"refused: {type(error).__name__}: {str(error)[:100]}")
             return None
@@ -81,7 +75,7 @@ class Ours(Engine):
             columns = pq.read_schema(table.files[0]).names
             for group in [*([column] for column in columns), *(joint.split("+") for joint in table.joint)]:
                 for lookup in self._lookups:
-                    with contextlib.suppress(AttributeError, PuffinError):
+                    with contextlib.suppress(PuffinError):
                         lookup.estimate(self._tables[name], f"{group[0]} is not null", group)
 
     def _join_before(self, question: Question) -> None:
@@ -91,36 +85,31 @@ class Ours(Engine):
             for lookup in self._lookups:
                 lookup.estimate_join(*sides, left_where=f"{edge.pairs[0][0]} is not null")
 
-    def _timed(self, ask: Callable[[Any], Any]) -> dict[str, Any]:
-        """The answer as JSON; what a lookup takes for it counts, the JSON does not."""
+    def _timed(self, ask: Callable[[Lookup], Answer]) -> Answer:
         seconds = math.inf
         for lookup in self._lookups:
             started = time.thread_time()
             found = ask(lookup)
             seconds = min(seconds, time.thread_time() - started)
         self._seconds += seconds
-        answer: dict[str, Any] = found.to_json()
-        return answer
+        return found
 
     def _answer(self, question: Question) -> Estimate | None:
         if not question.edges:
             (table,) = question.tables
             return self._filter_or_groups(table, question.filter_of(table), question.group_by)
         if len(question.edges) == 1:
-            return _join_rows(self._join(question, question.edges[0]))
+            return estimate_of_join(self._join(question, question.edges[0]))
         return self._product(question)
 
     def _filter_or_groups(self, table: str, where: str | None, group_by: tuple[str, ...]) -> Estimate | None:
         answer = self._timed(lambda lookup: lookup.estimate(self._tables[table], where, list(group_by) or None))
-        value, lower, upper = ("groups", "groups-lower", "groups-upper") if group_by else ("rows", "lower", "upper")
-        methods = "; ".join(sorted({str(each["method"]) for each in answer.get("methods") or ()}))
-        return None if answer[value] is None else Estimate(answer[value], answer[lower], answer[upper], method=methods)
+        return estimate_of(answer)
 
-    def _join(self, question: Question, edge: Edge) -> dict[str, Any]:
+    def _join(self, question: Question, edge: Edge) -> JoinEstimate:
         sides = self._tables[edge.left], edge.left_column, self._tables[edge.right], edge.right_column
-        where = {"left_where": question.filter_of(edge.left), "right_where": question.filter_of(edge.right)}
-        given = {name: text for name, text in where.items() if text is not None}
-        return self._timed(lambda lookup: lookup.estimate_join(*sides, **given))
+        where = question.filter_of(edge.left), question.filter_of(edge.right)
+        return self._timed(lambda lookup: lookup.estimate_join(*sides, *where))
 
     def _product(self, question: Question) -> Estimate | None:
         rows: dict[str, float] = {}
@@ -132,10 +121,24 @@ class Ours(Engine):
         shares = {}
         for edge in implied(question.edges):
             join = self._join(question, edge)
-            if join["join-rows"] is None:
+            if join.join_rows is None:
                 return None
-            shares[edge] = join["join-rows"] / max(rows[edge.left] * rows[edge.right], 1)
+            shares[edge] = join.join_rows / max(rows[edge.left] * rows[edge.right], 1)
         return Estimate(math.prod(rows.values()) * math.prod(shares[edge] for edge in _tree(shares)))
+
+
+def estimate_of(found: TableEstimate) -> Estimate | None:
+    """The groups, or the rows if none were asked for; None if it does not say."""
+    rows = found.rows if found.group_by is None else found.groups
+    methods = "; ".join(sorted({method for _, method in found.methods}))
+    return None if rows is None else Estimate(*rows.rounded(), method=methods)
+
+
+def estimate_of_join(found: JoinEstimate) -> Estimate | None:
+    """The rows of a join; None if it does not say."""
+    if found.rows is not None:
+        return Estimate(*found.rows.rows.rounded(), method=found.rows.method)
+    return None if found.join_rows is None else Estimate(found.join_rows)
 
 
 def implied(edges: Sequence[Edge]) -> list[Edge]:
@@ -172,9 +175,3 @@ def _tree(shares: Mapping[Edge, float]) -> list[Edge]:
             tree.append(edge)
             group |= dict.fromkeys(left | right, left | right)
     return tree
-
-
-def _join_rows(join: dict[str, Any]) -> Estimate | None:
-    if join["join-rows"] is None:
-        return None
-    return Estimate(join["join-rows"], join.get("join-lower"), join.get("join-upper"), method=join.get("method"))

@@ -41,7 +41,7 @@ def random_suite(directory: Path, seed: int) -> tuple[Suite, dict[str, pa.Table]
     tables, rows = {}, {}
     for name in ("one", "two"):
         made = _rows(random, domains)
-        tables[name] = BenchTable(name, directory / name, _JOINT)
+        tables[name] = BenchTable(directory / name, _JOINT)
         rows[name] = _written(random, directory / name, made)
     edges = tuple(Edge("one", f"k{i}", "two", f"k{i}") for i in range(_KEYS))
     return Suite(directory.name, tables, edges), rows

@@ -8,7 +8,6 @@ that engines which do not read Iceberg are asked about the same files.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -30,7 +29,6 @@ class BenchTable:
         joint: Pairs of columns, ``a+b``, that the job is told of.
     """
 
-    name: str
     directory: Path
     joint: tuple[str, ...] = ()
 
@@ -39,9 +37,9 @@ class BenchTable:
         """The data files, in the order of the rows."""
         return sorted((self.directory / "data").glob("*.parquet"))
 
-    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+    def read(self) -> pa.Table:
         """All rows."""
-        return pa.concat_tables(pq.read_table(file, columns=columns) for file in self.files)
+        return pa.concat_tables(map(pq.read_table, self.files))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,11 +82,11 @@ def made_table(suite: str, name: str, rows: pa.Table, joint: tuple[str, ...] = (
     say(f"making {suite}.{name}: {rows.num_rows} rows")
     directory = WAREHOUSE / suite / name
     write_table(directory, rows)
-    return BenchTable(name, directory, joint)
+    return BenchTable(directory, joint)
 
 
 def found_table(suite: str, name: str, joint: tuple[str, ...] = ()) -> BenchTable | None:
     """The table, if it has been made before."""
     directory = WAREHOUSE / suite / name
     is_whole = (directory / "metadata" / "version-hint.text").exists()
-    return BenchTable(name, directory, joint) if is_whole else None
+    return BenchTable(directory, joint) if is_whole else None

@@ -251,10 +251,10 @@ def _plan_java(directory: Path) -> list[float]:
         return _timed(lambda: sized.size(table.newScan().filter(filter_).planFiles()))
 
 
-def _timed(work: Any, times: int = 3) -> list[float]:
+def _timed(work: Any) -> list[float]:
     work()
     seconds = []
-    for _ in range(times):
+    for _ in range(3):
         started = time.perf_counter()
         work()
         seconds.append(time.perf_counter() - started)

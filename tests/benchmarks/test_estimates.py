@@ -36,7 +36,7 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Suite:
         }
         directory = tmp_path_factory.mktemp("suite") / name
         write_table(directory, pa.table(rows))
-        tables[name] = BenchTable(name, directory, ("k+m",))
+        tables[name] = BenchTable(directory, ("k+m",))
     return Suite("tiny", tables, (Edge("a", "k", "b", "k"), Edge("b", "m", "c", "m"), Edge("a", "k+m", "c", "k+m")))
 
 
