@@ -32,10 +32,20 @@ def uri(path: Path) -> str:
     return f"file://{path}"
 
 
+def schema_of(columns: Mapping[str, str]) -> dict[str, Any]:
+    """The schema of a table, as its metadata has it, from the types of its columns; their ids count from 1."""
+    fields = [
+        {"id": field_id, "name": name, "required": False, "type": type_}
+        for field_id, (name, type_) in enumerate(columns.items(), start=1)
+    ]
+    return {"type": "struct", "fields": fields}
+
+
 def analyzed_table(directory: Path, columns: int) -> Path:
     """Write the metadata of a table without files, whose statistics are in it; returns the metadata file."""
     ids = range(1, columns + 1)
-    fields = [{"id": field_id, "name": f"c{field_id}", "required": False, "type": "long"} for field_id in ids]
+    table = HandmadeTable(directory, schema_of({f"c{field_id}": "long" for field_id in ids}))
+    table.snapshot(1, [])
     entry = {
         "snapshot-id": 1,
         "statistics-path": f"{directory}/metadata/1.stats",
@@ -43,38 +53,7 @@ def analyzed_table(directory: Path, columns: int) -> Path:
         "file-footer-size-in-bytes": 500,
         "blob-metadata": [_blob(field_id) for field_id in ids],
     }
-    document = {
-        "format-version": 2,
-        "table-uuid": "00000000-0000-4000-8000-000000000000",
-        "location": str(directory),
-        "last-sequence-number": 1,
-        "last-updated-ms": 1,
-        "last-column-id": columns,
-        "current-schema-id": 0,
-        "schemas": [{"type": "struct", "schema-id": 0, "fields": fields}],
-        "default-spec-id": 0,
-        "partition-specs": [{"spec-id": 0, "fields": []}],
-        "last-partition-id": 999,
-        "default-sort-order-id": 0,
-        "sort-orders": [{"order-id": 0, "fields": []}],
-        "current-snapshot-id": 1,
-        "snapshots": [
-            {
-                "snapshot-id": 1,
-                "sequence-number": 1,
-                "timestamp-ms": 1,
-                "manifest-list": f"{directory}/metadata/snap-1.avro",
-                "summary": {"operation": "append"},
-                "schema-id": 0,
-            }
-        ],
-        "statistics": [entry],
-    }
-    path = directory / "metadata" / "v1.metadata.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document))
-    (path.parent / "version-hint.text").write_text("1")
-    return path
+    return table.finish([entry])
 
 
 class HandmadeTable:
@@ -117,6 +96,20 @@ class HandmadeTable:
         return DataFile.from_args(
             self._version, content=content, file_path=path, file_format=file_format, partition=Record(), **fields
         )
+
+    def write(self, name: str, columns: Sequence[Any], **fields: Any) -> DataFile:
+        """The `parquet_file` of these values of each column of the schema, which is written first."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        arrays = [pa.array(values) for values in columns]
+        described = [
+            pa.field(field["name"], array.type, metadata={"PARQUET:field_id": str(field["id"])})
+            for field, array in zip(self._schema["fields"], arrays, strict=True)
+        ]
+        path = self.data / name
+        pq.write_table(pa.table(arrays, schema=pa.schema(described)), path)
+        return self.parquet_file(path, **fields)
 
     def parquet_file(self, path: Path, **fields: Any) -> DataFile:
         """The `content_file` that a Parquet file is."""
@@ -218,10 +211,12 @@ class HandmadeTable:
         )
         self._refs[branch] = {"snapshot-id": snapshot_id, "type": "branch"}
 
-    def finish(self) -> None:
-        """Write the table's own document, and last what says that it is there."""
-        (self._metadata / "v1.metadata.json").write_text(json.dumps(self._document()))
+    def finish(self, statistics: Sequence[Mapping[str, Any]] = ()) -> Path:
+        """Write the table's own document, which is returned, and last what says that it is there."""
+        path = self._metadata / "v1.metadata.json"
+        path.write_text(json.dumps({**self._document(), "statistics": list(statistics)}))
         (self._metadata / "version-hint.text").write_text("1")
+        return path
 
     def _entry(self, status: str, file: DataFile, snapshot_id: int, since: int | None) -> ManifestEntry:
         from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus

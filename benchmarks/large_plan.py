@@ -22,7 +22,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.handmade import HandmadeTable, uri
+from benchmarks.handmade import HandmadeTable, schema_of, uri
 from benchmarks.processes import descendants, in_fresh_process, peak_mib
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ _ROWS, _FILE_BYTES = 1_000_000, 100 * 1024 * 1024
 def make_table(directory: Path, files: int, columns: int) -> None:
     """Write the metadata of a table of about so many files."""
     ids = range(1, columns + 1)
-    fields = [{"id": i, "name": f"column_{i}", "required": False, "type": "long" if i % 2 else "string"} for i in ids]
-    table, draw = HandmadeTable(directory, {"type": "struct", "fields": fields}), random.Random(files)
+    schema = schema_of({f"column_{i}": "long" if i % 2 else "string" for i in ids})
+    table, draw = HandmadeTable(directory, schema), random.Random(files)
     first = table.manifest(1, [_data_file(table, ids, draw) for _ in range(min(files, _ENTRIES))])
     made, manifests = Path(first.manifest_path.removeprefix("file://")), [first]
     while len(manifests) * _ENTRIES < files:

@@ -18,10 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from benchmarks.handmade import HandmadeTable
+from benchmarks.handmade import HandmadeTable, schema_of
 from benchmarks.processes import in_fresh_process, peak_mib
 from benchmarks.reads import reads_counted
 from benchmarks.results import HIGHER, LOWER, Bar, Results, Row, Sample
@@ -144,18 +142,12 @@ def keyed_table(files: int) -> tuple[Path, Any]:
     keys = np.random.default_rng(3).permutation(files * _KEYED_ROWS).astype(np.int64) * 2
     if not (directory / "metadata" / "version-hint.text").exists():
         shutil.rmtree(directory, ignore_errors=True)
-        fields = [{"id": i, "name": name, "required": False, "type": "long"} for i, name in ((1, "uid"), (2, "amount"))]
-        table = HandmadeTable(directory, {"type": "struct", "fields": fields})
+        table = HandmadeTable(directory, schema_of({"uid": "long", "amount": "long"}))
         made = []
         for number in range(files):
-            path = table.data / f"{number:05}.parquet"
             uid = keys[number * _KEYED_ROWS : (number + 1) * _KEYED_ROWS]
-            with_ids = pa.schema(
-                [pa.field(f["name"], pa.int64(), metadata={"PARQUET:field_id": str(f["id"])}) for f in fields]
-            )
-            pq.write_table(pa.table([uid, uid // 3], schema=with_ids), path)
             bounds = {"lower_bounds": {1: _bytes(uid.min())}, "upper_bounds": {1: _bytes(uid.max())}}
-            made.append(table.parquet_file(path, **bounds))
+            made.append(table.write(f"{number:05}.parquet", [uid, uid // 3], **bounds))
         table.snapshot(1, [table.manifest(1, made)])
         table.finish()
     say(f"indexing {files} files")
@@ -267,8 +259,7 @@ def made_table(entries: int, manifests: int = 1) -> Path:
     done = directory / "done"
     if not done.exists():
         shutil.rmtree(directory, ignore_errors=True)
-        field = {"id": 1, "name": "id", "required": False, "type": "long"}
-        table = HandmadeTable(directory, {"type": "struct", "fields": [field]})
+        table = HandmadeTable(directory, schema_of({"id": "long"}))
         written, paths = [], []
         for number in range(manifests):
             say(f"making manifest {number + 1} of {manifests}, of {entries} files")

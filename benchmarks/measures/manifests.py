@@ -5,26 +5,25 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from benchmarks.handmade import HandmadeTable, uri
+from benchmarks.handmade import HandmadeTable, schema_of, uri
 from benchmarks.run import say
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
 
-_SCHEMA: dict[str, Any] = {
-    "type": "struct",
-    "fields": [
-        {"id": 1, "name": "id", "required": False, "type": "long"},
-        {"id": 2, "name": "k", "required": False, "type": "int"},
-        {"id": 3, "name": "s", "required": False, "type": "string"},
-        {"id": 4, "name": "category", "required": False, "type": "string"},
-        {"id": 5, "name": "ts", "required": False, "type": "timestamptz"},
-        {"id": 6, "name": "amount", "required": False, "type": "decimal(18, 2)"},
-        {"id": 7, "name": "value", "required": False, "type": "double"},
-    ],
-}
+_SCHEMA = schema_of(
+    {
+        "id": "long",
+        "k": "int",
+        "s": "string",
+        "category": "string",
+        "ts": "timestamptz",
+        "amount": "decimal(18, 2)",
+        "value": "double",
+    }
+)
 _IDS = [field["id"] for field in _SCHEMA["fields"]]
 _ROWS, _FILE_BYTES = 1_000_000, 64 * 1024 * 1024
 

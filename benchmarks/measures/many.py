@@ -20,11 +20,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import write_deltalake
 from pyiceberg.catalog import load_catalog
 
-from benchmarks.handmade import HandmadeTable
+from benchmarks.handmade import HandmadeTable, schema_of
 from benchmarks.processes import in_fresh_process, peak_mib
 from benchmarks.results import LOWER, Bar, Results, Row, Sample
 from benchmarks.run import HOME, Run, say
@@ -39,20 +38,6 @@ _FILES, _ROWS = 3, 1_000  # of a table's first snapshot; another file of so many
 _BAR, _CURRENT_BAR, _MEMORY_BAR = Bar(LOWER, 0.1), Bar(LOWER, 10), Bar(LOWER, 1.1)
 _TIMES = 4  # so many times as many tables must not take more memory
 _SNAPSHOTS, _COLUMNS, _PER_DIRECTORY = 5, 20, 200  # of the tables whose statistics are current
-_FIELDS = (("id", "long", pa.int64()), ("name", "string", pa.string()), ("value", "double", pa.float64()))
-_SCHEMA = {
-    "type": "struct",
-    "fields": [
-        {"id": field_id, "name": name, "required": False, "type": type_}
-        for field_id, (name, type_, _) in enumerate(_FIELDS, start=1)
-    ],
-}
-_ARROW_SCHEMA = pa.schema(
-    [
-        pa.field(name, type_, metadata={"PARQUET:field_id": str(field_id)})
-        for field_id, (name, _, type_) in enumerate(_FIELDS, start=1)
-    ]
-)
 
 
 def measure(run: Run, results: Results) -> None:
@@ -144,15 +129,13 @@ def _call(tables: Sequence[str]) -> tuple[float, float]:
 
 def small_table(directory: Path, seed: int) -> Path:
     """Make a table of random rows, of two snapshots; returns its directory."""
-    table = HandmadeTable(directory, _SCHEMA)
+    table = HandmadeTable(directory, schema_of({"id": "long", "name": "string", "value": "double"}))
     random = np.random.default_rng(seed)
     files = []
     for number in range(_FILES + 1):
-        path = table.data / f"{number}.parquet"
         ids = random.integers(0, 1 << 40, _ROWS)
-        columns = [pa.array(ids), pa.array(ids % 100).cast(pa.string()), pa.array(random.random(_ROWS))]
-        pq.write_table(pa.table(columns, schema=_ARROW_SCHEMA), path)
-        files.append(table.parquet_file(path))
+        columns = [ids, pa.array(ids % 100).cast(pa.string()), random.random(_ROWS)]
+        files.append(table.write(f"{number}.parquet", columns))
     *first, last = files
     manifest = table.manifest(1, first)
     table.snapshot(1, [manifest])

@@ -13,10 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from benchmarks.handmade import HandmadeTable
+from benchmarks.handmade import HandmadeTable, schema_of
 from benchmarks.reads import reads_counted
 from benchmarks.results import LOWER, Bar, Results, Row, Sample
 from benchmarks.run import HOME, Run, say
@@ -69,19 +67,15 @@ def _rows(report: Report, read: Counter[str], wrote: Counter[str], said: str) ->
 
 
 def _wide_table(directory: Path, columns: int) -> Path:
-    fields = [{"id": at, "name": f"column_{at}", "required": False, "type": "long"} for at in range(1, columns + 1)]
-    table = HandmadeTable(directory, {"type": "struct", "fields": fields})
+    table = HandmadeTable(directory, schema_of({f"column_{at}": "long" for at in range(1, columns + 1)}))
     random = np.random.default_rng(1)
-    files = []
-    for number, count in enumerate((_ROWS, _APPENDED)):
-        path = table.data / f"{number}.parquet"
-        names = [pa.field(f["name"], pa.int64(), metadata={"PARQUET:field_id": str(f["id"])}) for f in fields]
-        values = [pa.array(random.integers(0, 1 << 40, count)) for _ in fields]
-        pq.write_table(pa.table(values, schema=pa.schema(names)), path)
-        files.append(table.parquet_file(path))
-    manifest = table.manifest(1, files[:1])
+    first, appended = (
+        table.write(f"{number}.parquet", [random.integers(0, 1 << 40, count) for _ in range(columns)])
+        for number, count in enumerate((_ROWS, _APPENDED))
+    )
+    manifest = table.manifest(1, [first])
     table.snapshot(1, [manifest])
-    table.snapshot(2, [manifest, table.manifest(2, files[1:])], parent_id=1)
+    table.snapshot(2, [manifest, table.manifest(2, [appended])], parent_id=1)
     table.finish()
     return directory
 

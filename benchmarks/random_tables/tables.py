@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from benchmarks.data import Dataset, found_dataset, kept_dataset
-from benchmarks.handmade import HandmadeTable
+from benchmarks.handmade import HandmadeTable, schema_of
 from benchmarks.random_tables.drawing import INTEGERS, DrawnColumn, DrawnTable, draw
 from benchmarks.random_tables.writers import write_files
 from benchmarks.run import say
@@ -31,10 +31,9 @@ def random_table(home: Path, seed: int, size: int) -> tuple[DrawnTable, Dataset]
 
 def make_table(table: DrawnTable, directory: Path) -> list[Path]:
     """Write a table and its metadata; returns its files."""
-    ids = list(enumerate(table.columns, start=1))
-    fields = [{"id": number, "name": c.name, "required": False, "type": _type(c)} for number, c in ids]
-    mapping = json.dumps([{"field-id": number, "names": [column.name]} for number, column in ids])
-    made = HandmadeTable(directory, {"type": "struct", "fields": fields}, properties={_NAME_MAPPING: mapping})
+    schema = schema_of({column.name: _type(column) for column in table.columns})
+    mapping = json.dumps([{"field-id": field["id"], "names": [field["name"]]} for field in schema["fields"]])
+    made = HandmadeTable(directory, schema, properties={_NAME_MAPPING: mapping})
     paths = write_files(table, made.data)
     made.snapshot(1, [made.manifest(1, [made.parquet_file(path) for path in paths])])
     made.finish()

@@ -18,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from benchmarks.handmade import schema_of
 from puffin.load import load_table
 from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.assemble import ColumnStatistics
@@ -77,11 +78,6 @@ class IcebergSoakTable(SoakTable):
 
     def create(self) -> None:
         """Write its first version."""
-        schema = {
-            "type": "struct",
-            "schema-id": 0,
-            "fields": [{"id": 1, "name": COLUMN, "required": False, "type": "long"}],
-        }
         self._write(
             1,
             {
@@ -92,7 +88,7 @@ class IcebergSoakTable(SoakTable):
                 "last-updated-ms": _now_ms(),
                 "last-column-id": 1,
                 "current-schema-id": 0,
-                "schemas": [schema],
+                "schemas": [{**schema_of({COLUMN: "long"}), "schema-id": 0}],
                 "default-spec-id": 0,
                 "partition-specs": [{"spec-id": 0, "fields": []}],
                 "last-partition-id": 999,
