@@ -28,6 +28,8 @@ from benchmarks.processes import descendants, in_fresh_process, peak_mib
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
 
+    from stats_jobs.shipment import Shipment
+
 _SECONDS, _MIB = 60.0, 1024.0  # of a million files with 100 columns
 _ENTRIES = 4000  # of a manifest: with metrics of 100 columns, about the 8 MB that Iceberg aims at
 _ROWS, _FILE_BYTES = 1_000_000, 100 * 1024 * 1024
@@ -87,29 +89,20 @@ def make_delta_table(directory: Path, files: int, columns: int) -> None:
             writer.write_table(pa.Table.from_pylist(rows, schema))
 
 
-def plan(directory: str, parallelism: int) -> dict[str, Any]:
-    """Plan the table; what that took."""
+def plan(directory: str, parallelism: int, snapshot_id: int | None = None) -> dict[str, Any]:
+    """Plan a snapshot of the table, by default the current one; what that took."""
     from puffin.load import load_table
+    from puffin.tables.base import SnapshotSelector
     from stats_jobs.plan import plan_batches
     from stats_jobs.scan import Scan
     from stats_jobs.shipment import Shipment
 
-    started, cpu = time.perf_counter(), time.process_time()
-    opened = load_table(directory).open()
+    started = time.perf_counter(), time.process_time()
+    opened = load_table(directory).open(SnapshotSelector(snapshot_id=snapshot_id))
     tasks = opened.tasks
-    planned = time.perf_counter() - started
+    planned = time.perf_counter()
     batches = plan_batches([Scan(dict.fromkeys(opened.state.columns, ()), tasks)], parallelism=parallelism)
-    shipment = Shipment.of(batches, opened.scan_context)
-    sizes = [len(document) for _, document in shipment.documents]
-    return {
-        "files": len(tasks),
-        "plan-seconds": planned,
-        "seconds": time.perf_counter() - started,
-        "processor-seconds": time.process_time() - cpu,
-        "peak-mib": peak_mib(),
-        "documents": len(sizes),
-        "document-bytes": {"all": sum(sizes), "most": max(sizes)},
-    }
+    return _told(len(tasks), started, planned, Shipment.of(batches, opened.scan_context))
 
 
 def plan_on_executors(directory: str, master: str) -> dict[str, Any]:
@@ -123,28 +116,36 @@ def plan_on_executors(directory: str, master: str) -> dict[str, Any]:
 
     with SparkStarter(master=master) as starter:
         starter.start()
-        started, cpu, before = time.perf_counter(), time.process_time(), descendants()
+        started, before = (time.perf_counter(), time.process_time()), descendants()
         opened = load_table(directory).open()
         files = SnapshotFiles(opened, starter, 0, opened.state.columns).all()
-        planned = time.perf_counter() - started
+        planned = time.perf_counter()
         scan = Scan(dict.fromkeys(opened.state.columns, ()), files)
         shipment = Shipment.of(plan_batches([scan], parallelism=starter.cluster.parallelism), opened.scan_context)
-        sizes = [len(document) for _, document in shipment.documents]
+        told = _told(sum(name_and_count(work)[1] for work in files), started, planned, shipment)
         after = descendants()
         return {
-            "files": sum(name_and_count(work)[1] for work in files),
-            "plan-seconds": planned,
-            "seconds": time.perf_counter() - started,
-            "processor-seconds": time.process_time() - cpu,
-            "peak-mib": peak_mib(),
+            **told,
             "spark-processor-seconds": sum(each.seconds for each in after) - sum(each.seconds for each in before),
             "spark-peak-mib": {
                 program: max(each.peak_mib for each in after if each.program == program)
                 for program in {each.program for each in after}
             },
-            "documents": len(sizes),
-            "document-bytes": {"all": sum(sizes), "most": max(sizes)},
         }
+
+
+def _told(files: int, started: tuple[float, float], planned: float, shipment: Shipment) -> dict[str, Any]:
+    """What it took since ``started`` by the clock and the processor, of which until ``planned`` to know the files."""
+    sizes = [len(document) for _, document in shipment.documents]
+    return {
+        "files": files,
+        "plan-seconds": planned - started[0],
+        "seconds": time.perf_counter() - started[0],
+        "processor-seconds": time.process_time() - started[1],
+        "peak-mib": peak_mib(),
+        "documents": len(sizes),
+        "document-bytes": {"all": sum(sizes), "most": max(sizes)},
+    }
 
 
 def main() -> int:

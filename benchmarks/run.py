@@ -72,6 +72,16 @@ class Sizes:
         """The number of data files that one manifest of the planned snapshots lists."""
         return self._share(10_000, at_least=100)
 
+    @property
+    def keyed_files(self) -> int:
+        """The number of files of the indexed table with a random key."""
+        return self._share(658, at_least=50)
+
+    @property
+    def million_manifests(self) -> int:
+        """The number of such manifests that make a million files."""
+        return self._share(100, at_least=3)
+
     def _share(self, whole: int, *, at_least: int) -> int:
         return max(at_least, whole * min(self.rows, self.FULL_ROWS) // self.FULL_ROWS)
 

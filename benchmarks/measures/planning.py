@@ -7,10 +7,9 @@ are full of. Each is planned in a process that has done nothing before.
 
 from __future__ import annotations
 
-import time
-
+from benchmarks.large_plan import plan
 from benchmarks.measures.manifests import found_or_made
-from benchmarks.processes import in_fresh_process, peak_mib
+from benchmarks.processes import in_fresh_process
 from benchmarks.results import LOWER, Bar, Results, Row, Sample
 from benchmarks.run import HOME, Run, say
 
@@ -32,7 +31,8 @@ def measure(run: Run, results: Results) -> None:
     peaks: list[float] = []
     for number in range(run.rounds):
         for manifests in _MANIFESTS:
-            taken, files, peak = in_fresh_process(_plan, str(directory), manifests)
+            took = in_fresh_process(plan, str(directory), 2, manifests)
+            taken, files, peak = took["seconds"], took["files"], took["peak-mib"]
             if files != manifests * entries:
                 raise SystemExit(f"{directory}: expected {manifests * entries} files, planned {files}")
             seconds[manifests].append(taken * _UNIT / files)
@@ -49,23 +49,3 @@ def measure(run: Run, results: Results) -> None:
     if run.wants(_MEMORY):
         title = f"peak memory of the driver's Python; plan of {_MANIFESTS[-1] * entries:,} files"
         results.rows.append(Row(_MEMORY, title, Sample("the plan", "MiB", tuple(peaks)), None, _MEMORY_BAR))
-
-
-def _plan(directory: str, snapshot_id: int) -> tuple[float, int, float]:
-    """The seconds it takes from the table to the documents of its batches, the files in them, and the peak memory."""
-    from puffin.load import load_table
-    from puffin.tables.base import SnapshotSelector
-    from puffin.tables.scan_documents import unpack_batch
-    from stats_jobs.plan import plan_batches
-    from stats_jobs.scan import Scan
-    from stats_jobs.shipment import Shipment
-
-    started = time.perf_counter()
-    opened = load_table(directory).open(SnapshotSelector(snapshot_id=snapshot_id))
-    if opened.is_empty:
-        raise SystemExit(f"{directory}: no snapshot {snapshot_id}")
-    planned = plan_batches([Scan(dict.fromkeys(opened.state.columns, ()), opened.tasks)], parallelism=2)
-    shipment = Shipment.of(planned, opened.scan_context)
-    taken, peak = time.perf_counter() - started, peak_mib()
-    parts = shipment.shared.parts
-    return taken, sum(len(unpack_batch(parts, *document).tasks) for document in shipment.documents), peak

@@ -18,21 +18,20 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measures.index_plan import keyed_table, made_table
+from benchmarks.indexed_tables import keyed_table, made_table
 from benchmarks.processes import serving
 from benchmarks.results import HIGHER, LOWER, Bar, Results, Row, Sample
 from benchmarks.run import HOME, Run, say
 
 NAMES = _PLAN, _QUERY, _MANY = "rest-plan", "rest-query", "million-rest-plan"
 
-_KEYED_FILES = 658
 _COLD_STARTS = 3
 _ASKED = 50  # keys in a round
 
 
 def measure(run: Run, results: Results) -> None:
     """Plan on the tables that are wanted."""
-    keyed = _KEYED_FILES if run.sizes.full else 50
+    keyed = run.sizes.keyed_files
     if run.wants(_PLAN):
         directory, _ = keyed_table(keyed)
         cold = tuple(_cold(directory) for _ in range(_COLD_STARTS))
@@ -45,8 +44,8 @@ def measure(run: Run, results: Results) -> None:
     if run.wants(_QUERY):
         _query(keyed, run, results)
     if run.wants(_MANY):
-        manifests = 100 if run.sizes.full else 3
-        _plans(made_table(run.sizes.manifest_entries, manifests), "id", run, results, Bar(LOWER, 2000, 200), _MANY)
+        million = made_table(run.sizes.manifest_entries, run.sizes.million_manifests)
+        _plans(million, "id", run, results, Bar(LOWER, 2000, 200), _MANY)
 
 
 def _plans(directory: Path, column: str, run: Run, results: Results, bar: Bar, name: str = _PLAN) -> None:
