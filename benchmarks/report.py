@@ -32,21 +32,32 @@ def to_markdown(run: Run, results: Results) -> str:
     parts = []
     if not run.sizes.full:
         parts.append("The data is smaller than the bars are meant for: no row is held against them.")
-    parts.append(_table(_MEASURES, (_measure(row, held=run.sizes.full) for row in results.rows)))
-    for table, columns in results.dictionary_columns.items():
-        parts.append(f"Dictionary-encoded columns of {table}: {', '.join(columns) or 'none'}.")
+    parts.append(markdown_table(_MEASURES, (_measure(row, held=run.sizes.full) for row in results.rows)))
+    for name, columns in results.dictionary_columns.items():
+        parts.append(f"Dictionary-encoded columns of {name}: {', '.join(columns) or 'none'}.")
     if results.accuracy:
-        parts.append(_table(_ACCURACY, map(_checked, results.accuracy)))
+        parts.append(markdown_table(_ACCURACY, map(_checked, results.accuracy)))
     return "\n\n".join([*parts, *results.sections])
 
 
 def to_record(run: Run, results: Results, about: About) -> str:
-    """The results of record: the tables, and all that is needed to make them again."""
+    """The results of record."""
+    return record("Results of record", "--record", about, to_markdown(run, results))
+
+
+def record(title: str, command: str, about: About, body: str) -> str:
+    """A document of record: its body, and all that is needed to make it again."""
     header = "\n".join(f"* {what.capitalize()}: {_listed(value)}" for what, value in about.items())
     return (
-        "# Results of record\n\nWritten by `--record`, never by hand; [README.md](README.md) says how to read it.\n\n"
-        f"{header}\n\n{to_markdown(run, results)}\n"
+        f"# {title}\n\nWritten by `{command}`, never by hand; [README.md](README.md) says how to read it.\n\n"
+        f"{header}\n\n{body}\n"
     )
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _listed(value: str | Mapping[str, str]) -> str:
@@ -85,8 +96,3 @@ def _checked(check: Accuracy) -> Sequence[str]:
         f"{check.allowed:.2%}",
         "right" if check.right else "WRONG",
     )
-
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

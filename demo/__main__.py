@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import duckdb
@@ -38,6 +39,15 @@ def main() -> None:
     warehouse = (HOME / "warehouse").resolve()
     shutil.rmtree(warehouse, ignore_errors=True)
     warehouse.mkdir(parents=True)
+    files = tpch(HOME / "data", SCALE)
+    statistics = catalog_tables(warehouse, files)
+    delta_table(warehouse / "orders_delta", files["orders"], statistics)
+    flights_table(warehouse)
+    say(f"done in {time.monotonic() - started:.0f} s")
+
+
+def catalog_tables(warehouse: Path, files: Mapping[str, Path]) -> str:
+    """TPC-H in a SQLite catalog; returns where the statistics of orders are."""
     properties = {
         "type": "sql",
         "uri": f"sqlite:///{warehouse}/catalog.db",
@@ -46,26 +56,29 @@ def main() -> None:
     # For the commands, which are processes of their own: pyiceberg reads its configuration once, at the start.
     os.environ |= {f"PYICEBERG_CATALOG__DEMO__{key.upper()}": value for key, value in properties.items()}
     say(f"TPC-H at scale factor {SCALE:g} into a SQLite catalog, in {SNAPSHOTS} snapshots each")
-    files = tpch(HOME / "data", SCALE)
     catalog = open_catalog("demo", properties)
     for name, path in files.items():
         build_catalog_table(catalog, f"tpch.{name}", path, snapshots=SNAPSHOTS)
-    say("the statistics job: every primitive column, on Spark's executors as if there were more, committed")
+    say("the statistics job: every primitive column, on Spark's executors although it is small, committed")
     puffin("analyze", "tpch.lineitem", "tpch.orders", "--catalog", "demo", "--driver-bytes", "0")
     say("looked up again from table metadata, beside the exact counts")
     for name, path in files.items():
         compare(["--catalog", "demo", f"tpch.{name}"], f"read_parquet('{path}')", {})
+    return catalog.load_table("tpch.orders").metadata.statistics[-1].statistics_path
 
+
+def delta_table(directory: Path, orders: Path, iceberg_statistics: str) -> None:
+    """The orders of TPC-H as a Delta table."""
     say(f"orders once more, as a Delta table in {SNAPSHOTS} versions: the same command, and the same sketches")
-    delta = warehouse / "orders_delta"
-    build_delta(delta, files["orders"], versions=SNAPSHOTS)
-    puffin("analyze", str(delta))
-    compare([str(delta)], f"read_parquet('{files['orders']}')", {})
-    same_sketches(catalog.load_table("tpch.orders").metadata.statistics[-1].statistics_path, delta)
+    build_delta(directory, orders, versions=SNAPSHOTS)
+    puffin("analyze", str(directory))
+    compare([str(directory)], f"read_parquet('{orders}')", {})
+    same_sketches(iceberg_statistics, directory)
 
-    say(
-        f"flights of 2013 into a directory, by Spark, in {SNAPSHOTS} snapshots; so little is read without the executors"
-    )
+
+def flights_table(warehouse: Path) -> None:
+    """The flights in a directory, before and after some are deleted."""
+    say(f"flights of 2013 into a directory, by Spark, in {SNAPSHOTS} snapshots; so few rows are read without executors")
     flown = flights()
     directory = warehouse / "nyc" / "flights"
     spark = spark_session(warehouse)
@@ -80,20 +93,23 @@ def main() -> None:
         compare([str(directory)], f"(SELECT * FROM flown WHERE NOT {CANCELLED})", {"flown": flown})
 
         say("the statistics file of the flights")
-        newest = max((directory / "metadata").glob("*.stats"), key=lambda path: path.stat().st_mtime)
-        puffin("dump", str(newest))
+        puffin("dump", str(newest_statistics(directory / "metadata")))
 
         say("what Spark's optimizer reads from the table metadata (cost-based optimization on)")
         for column, count in optimizer_counts(spark, "demo.nyc.flights").items():
             print(f"  {column:<16} distinctCount={count}")
     finally:
         spark.stop()
-    say(f"done in {time.monotonic() - started:.0f} s")
+
+
+def newest_statistics(directory: Path) -> Path:
+    """The statistics file that was written last."""
+    return max(directory.glob("*.stats"), key=lambda path: path.stat().st_mtime)
 
 
 def same_sketches(iceberg_statistics: str, delta: Path) -> None:
     """Fail unless the newest statistics of a Delta table have the same sketches as those of an Iceberg table."""
-    newest = max((delta / "_delta_log" / "_puffin_sidecar").glob("*.stats"), key=lambda path: path.stat().st_mtime)
+    newest = newest_statistics(delta / "_delta_log" / "_puffin_sidecar")
     ours, theirs = (sketches(path) for path in (str(newest), iceberg_statistics.removeprefix("file://")))
     if not ours or ours != theirs:
         raise SystemExit("the sketches of the Delta and the Iceberg table differ")

@@ -336,7 +336,7 @@ def _bloom_filters() -> Iterator[bytes]:
 
 
 def _page_headers() -> list[bytes]:
-    return [pages[2:60] for pages in _parquet_pages()] + [pages[2 + pages[1] :][:60] for pages in _parquet_pages()]
+    return [pages[start : start + 60] for pages in _parquet_pages() for start in (2, 2 + pages[1])]
 
 
 def _avro_data_files() -> Iterator[bytes]:

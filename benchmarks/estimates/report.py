@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from benchmarks.estimates import score
 from benchmarks.estimates.bench import Outcome
 from benchmarks.estimates.headlines import HEADLINE_HEADER, TIME_HEADER, headline_rows, time_rows
 from benchmarks.machine import machine, versions
+from benchmarks.report import About, markdown_table, record
 
 
 def to_markdown(outcome: Outcome) -> str:
@@ -34,24 +35,17 @@ def to_markdown(outcome: Outcome) -> str:
 
 def to_record(outcome: Outcome, seeds: Sequence[int]) -> str:
     """The results of record: the tables, and what they were made on."""
-    about = {
+    about: About = {
         "date": f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC",
         "seed": ",".join(map(str, seeds)),
         "questions": f"{len(outcome.scored)}, all in [ESTIMATES.json](ESTIMATES.json)",
-        "machine": _listed(machine()),
-        "versions": _listed(versions()),
+        "machine": machine(),
+        "versions": versions(),
     }
-    header = "\n".join(f"* {what.capitalize()}: {value}" for what, value in about.items())
-    return (
-        "# Estimates: results of record\n\nWritten by `python -m benchmarks.estimates --record`, never by hand; "
-        f"[README.md](README.md) says how to read it.\n\n{header}\n\n{to_markdown(outcome)}\n"
+    return record(
+        "Estimates: results of record", "python -m benchmarks.estimates --record", about, to_markdown(outcome)
     )
 
 
-def _listed(parts: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {part}" for name, part in parts.items())
-
-
 def _table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return f"## {title}\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"## {title}\n\n{markdown_table(header, rows)}"

@@ -25,6 +25,7 @@ from benchmarks.race import Times, timed
 from benchmarks.random_tables.drawing import DrawnTable
 from benchmarks.random_tables.floors import DECOMPRESS, Floor, decompress
 from benchmarks.random_tables.tables import random_table
+from benchmarks.report import markdown_table
 from benchmarks.results import LOWER, Bar, Results, Row, Sample
 from benchmarks.run import HOME, Run, say
 from puffin.load import load_table
@@ -141,8 +142,7 @@ def _report(outcomes: Sequence[_Outcome], results: Results) -> None:
         for (what, value), bar in zip(taken.items(), bars, strict=True):
             said = f"{title}; {len(figures)} random tables, {what}"
             results.rows.append(Row(_RANDOM, said, Sample(said, "times", (value,)), None, bar))
-    lines = [_HEADER, ["---"] * len(_HEADER), *map(_line, outcomes)]
-    results.sections.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
+    results.sections.append(markdown_table(_HEADER, map(_line, outcomes)))
 
 
 def _line(outcome: _Outcome) -> Sequence[str]:

@@ -22,7 +22,6 @@ from puffin.tables.base import SnapshotSelector
 from puffin.tables.commit import commit_statistics
 
 GOLDEN = Path(__file__).parents[2] / "fixtures" / "table-metadata-java"
-CURRENT = SnapshotSelector()
 
 
 def one(table, column="a"):

@@ -21,8 +21,6 @@ import pytest
 from tools.catalogs import running_glue, running_hive_metastore
 from tools.postgres import PostgresError, running_postgres
 
-ROOT = Path(__file__).resolve().parents[3]
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Server:

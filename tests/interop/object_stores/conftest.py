@@ -21,7 +21,6 @@ from tests.interop.object_stores.tables import IcebergTable
 
 KEY_ID, SECRET = "sidecar", "of-the-tests"
 REGION = "eu-central-1"
-REFUSE, FAIL, LOSE_THE_ANSWER = "refuse", "fail", "lose the answer"
 _SIGNED_BY = re.compile(rf"Credential={KEY_ID}/")
 _DENIED = b'<?xml version="1.0"?><Error><Code>AccessDenied</Code><Message>no</Message></Error>'
 _EXPIRED = b'<?xml version="1.0"?><Error><Code>ExpiredToken</Code><Message>no</Message></Error>'
@@ -81,11 +80,6 @@ class S3:
             "s3.region": REGION,
         }
 
-    @property
-    def delta_options(self) -> dict[str, str]:
-        """Options with which deltalake opens the server."""
-        return {**self.environment, "AWS_ALLOW_HTTP": "true"}
-
     def filesystem(self, **others: Any) -> Any:
         """A file system for the test's own look at the server."""
         from pyarrow.fs import S3FileSystem
@@ -123,9 +117,9 @@ class S3:
         if method != "PUT":
             return self._moto(environ, start_response)
         fault = self.fault(path)
-        if fault == REFUSE:
+        if fault == "refuse":
             return _answer(start_response, "403 Forbidden", _DENIED)
-        if fault != FAIL:
+        if fault != "fail":
             with self._writing:
                 if fault is None:
                     return self._moto(environ, start_response)
