@@ -7,7 +7,7 @@
 #   make soak-autopilot  autopilots that are killed while writers change tables, five minutes
 #   make scale        the job's tasks and columns by the thousand on a small cluster; values are made, nothing is read
 #   make bench        the job beside what a user would run instead; see benchmarks/README.md
-#   make fuzz         bytes that nobody wrote for every reader, some twenty minutes; FUZZ_ARGS='--help' tells more
+#   make fuzz         damaged and random bytes for every reader, some twenty minutes; FUZZ_ARGS='--help' tells more
 #   make test-connect  the job over Spark Connect servers of 3.5 and 4.0, with their clients and ours; some five minutes
 #   make test-matrix  the job on the oldest and the newest pyspark, and on the lowest versions of everything
 

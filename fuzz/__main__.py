@@ -1,5 +1,5 @@
 """
-``make fuzz``: bytes that nobody wrote, in great numbers, for every reader.
+``make fuzz``: damaged and random bytes, in great numbers, for every reader.
 
 atheris mutates what is in the corpus and keeps what reaches code that nothing before it reached. It ends the process
 that it runs in, so each target is a process of its own, one after the other; what it keeps goes to ``.fuzz/``, and an
@@ -62,7 +62,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _fuzz(name: str, executions: int, seed: int) -> tuple[int, bool]:
-    """Run a target; returns how often, and whether it was found wanting."""
+    """Run a target; returns how often, and whether it failed."""
     started_with, found = _directories(name)
     limits = [f"-rss_limit_mb={MEGABYTES}", f"-malloc_limit_mb={MEGABYTES}", f"-timeout={SECONDS_PER_INPUT}"]
     limits.append(f"-max_len={TARGETS[name].kilobytes * 1024}")

@@ -1,9 +1,9 @@
 """
 Every target for a few seconds, without a fuzzing library: ``python -m fuzz.bounded MUTATIONS``.
 
-Each gets its sound bytes, its corpus and so many mutations of them, always the same. It runs in a process of its own,
-since the process allows itself little memory more than it has when everything is loaded: what would take a gigabyte is
-then a MemoryError. Standard output is one JSON document, an object by target.
+Each gets its sound bytes, its corpus and so many mutations of them, always the same. The process may allocate 512 MB
+more than it has after the imports, so that an input that would take a gigabyte ends in a MemoryError. Standard output
+is one JSON document, an object by target.
 """
 
 from __future__ import annotations

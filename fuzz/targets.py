@@ -1,8 +1,8 @@
 """
 What has to hold of any bytes: for each format that is read, a function from bytes to nothing.
 
-A target returns, or raises what the reader's docstring promises; it is found wanting by any other exception, by
-memory and by time. Where bytes are understood it goes on and asks for more: that they are written again as they were
+A target returns, or raises what the reader's docstring promises. Any other exception, too much memory or too much time
+is a failure. Where bytes are understood it goes on and asks for more: that they are written again as they were
 read, and that two ways to the same answer agree.
 
 Checksums would keep mutated bytes from getting anywhere, so there are targets behind them.

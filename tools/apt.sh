@@ -4,7 +4,7 @@ set -eu
 
 [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || exit 1
 exec 9</var/lib/apt
-flock 9 # of two apt-get at the same moment, as the tests' processes would have them, one gives up
+flock 9 # apt-get fails while another one runs, and several test processes may start it
 echo "apt.sh: installing $*" >&2
 export DEBIAN_FRONTEND=noninteractive
 apt-get update >&2

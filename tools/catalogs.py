@@ -5,8 +5,8 @@ Hive metastore
     Hive's own, 2.3.10, which pyspark brings along for Spark, over Derby in memory. Its ``main`` listens on every
     network interface, so what it puts together is put together here.
 Glue and S3
-    moto's. Glue refuses an update that was made from an old version of the table, and moto's has no eye for that: it is
-    given one here, in AWS's words, since who wins has to be decided.
+    moto's. Glue refuses an update that was made from an old version of the table; moto does not check this, so
+    the check is added here, with AWS's error.
 REST
     Iceberg's own: the servlet and handlers of its test suite over a JDBC catalog in SQLite. Iceberg's
     ``RESTCatalogServer`` puts the same parts together but listens on every network interface, so they are put together

@@ -57,7 +57,7 @@ class SoakTable(ABC):
 
     @abstractmethod
     def expire(self) -> None:
-        """Forget what is old, and delete its files at once, whoever may still be reading them."""
+        """Drop old snapshots and delete their files at once, even while readers have them open."""
 
     def analyze(self) -> None:
         """Give the current snapshot statistics, through the commit that the job uses."""

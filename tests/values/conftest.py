@@ -1,4 +1,4 @@
-"""What tests of values ask for by name: to run with the compiled kernels too, and to run for each type."""
+"""Runs tests of values that ask for ``any_type`` once for each type."""
 
 from __future__ import annotations
 

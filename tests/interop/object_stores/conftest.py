@@ -2,8 +2,8 @@
 S3 on this machine: moto's server, made strict and, when a test wants it, unreliable.
 
 It knows ``If-None-Match`` on a put, but looks and writes in two steps, so puts are let in one at a time. It takes any
-credentials, so those of others are turned away before it sees them. It is in this process: what keeps the interpreter
-to itself while it waits for the server waits for ever.
+credentials, so those of others are turned away before it sees them. The server runs in this process, so a client that
+holds the GIL while it waits never gets an answer.
 """
 
 from __future__ import annotations
