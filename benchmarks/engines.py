@@ -32,7 +32,6 @@ from puffin.load import load_table
 from puffin.statistics.kinds import DISTRIBUTION
 from puffin.statistics.kinds.kind import Kind
 from stats_jobs import Options, Report, SparkStarter, analyze
-from stats_jobs.options import DRIVER_BYTES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -106,6 +105,14 @@ class Engine(ABC):
         """What the last run found, by column; empty for an engine that does not count."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Session:
+    """A Spark session, and what lends it to jobs."""
+
+    starter: SparkStarter
+    spark: SparkSession
+
+
 class WarmEngines:
     """What engines need, started once."""
 
@@ -114,8 +121,9 @@ class WarmEngines:
         self._cleanup = contextlib.ExitStack()
 
     def __enter__(self) -> WarmEngines:
-        self._starter = self._cleanup.enter_context(SparkStarter(session=self._spark))
-        self._starter.start()
+        starter = self._cleanup.enter_context(SparkStarter(session=self._spark))
+        starter.start()
+        self._session = Session(starter, self._spark)
         self._duckdb = self._cleanup.enter_context(duckdb.connect(config={"threads": CORES}))
         self._workers = self._cleanup.enter_context(warm_processes(CORES))
         return self
@@ -126,7 +134,8 @@ class WarmEngines:
     def engine(self, name: str, table: Dataset, columns: Sequence[str]) -> Engine:
         """The engine of this name, for these columns of a table."""
         if name in _OPTIONS:
-            return Ours(name, table, columns, self._starter, self._spark)
+            options = dataclasses.replace(_OPTIONS[name], columns=tuple(columns))
+            return Ours(name, table, columns, options, self._session)
         if name == COMPUTE_TABLE_STATS:
             return ComputeTableStats(name, table, columns, self._spark)
         if name in (THETA_SKETCH_AGG, SPARK_APPROX):
@@ -138,28 +147,28 @@ class WarmEngines:
 
 class Ours(Engine):
     """
-    The statistics job, from plan to sketches, where it does its work by itself: small work in this process.
+    The statistics job: small work in this process, larger work on the executors of a session.
 
-    By the name of ``OURS_COMMIT`` it goes on to the commit, and so it counts rows and keeps distributions. By that of
-    ``OURS_UNCOMMITTED`` it writes all of this without the commit, by that of ``OURS_COUNTS`` no distributions, by that
-    of ``OURS_SKETCHES`` only the sketches. By that of ``OURS_ON_EXECUTORS`` Spark schedules it, however small it is.
+    Args:
+        options: Of the job; they name the columns, or are for all.
+        session: None if there is only small work.
     """
 
     tolerance = _OUR_SIGMAS * _THETA_ERROR
     exact_up_to = _EXACT_UP_TO
 
     def __init__(
-        self, name: str, table: Dataset, columns: Sequence[str], starter: SparkStarter, spark: SparkSession
+        self, name: str, table: Dataset, columns: Sequence[str], options: Options, session: Session | None = None
     ) -> None:
         super().__init__(name, table, columns)
-        self._starter = starter
-        self._spark = spark
+        self._options = options
+        self._session = session
         self._report: Report | None = None
         size = sum(Path(file).stat().st_size for file in table.files) * len(columns) // len(table.exact)
-        self._on_executors = name == OURS_ON_EXECUTORS or size > DRIVER_BYTES
+        self._is_small = size <= options.driver_bytes
 
     def prepare(self) -> None:
-        if not self._on_executors:
+        if self._session is None or self._is_small:
             return  # what they have just done would go on beside work of a few milliseconds in this process
 
         def import_(module: str) -> None:
@@ -167,12 +176,12 @@ class Ours(Engine):
             load_kernels()
 
         # Spark ends a Python worker that has been idle for a minute; what it imported goes with it.
-        modules = self._spark.sparkContext.parallelize(["stats_jobs.execute"] * CORES, CORES)
+        modules = self._session.spark.sparkContext.parallelize(["stats_jobs.execute"] * CORES, CORES)
         modules.foreach(import_)
 
     def run(self) -> None:
-        options = dataclasses.replace(_OPTIONS[self.name], columns=tuple(self.columns))
-        self._report = analyze(load_table(self.table.directory), options, self._starter)
+        starter = None if self._session is None else self._session.starter
+        self._report = analyze(load_table(self.table.directory), self._options, starter)
 
     def counts(self) -> Mapping[str, int]:
         return {} if self._report is None else {a.column.name: a.ndv or 0 for a in self._report.columns}

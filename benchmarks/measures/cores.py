@@ -55,13 +55,15 @@ def _said(cores: int) -> str:
     return "1 core" if cores == 1 else f"{cores} cores"
 
 
-class _OwnSession(Ours):
+class _OwnSession(Engine):
     """Ours, in a process of so many cores, with a Spark session."""
+
+    tolerance, exact_up_to = Ours.tolerance, Ours.exact_up_to
 
     def __init__(self, cores: int, run: Run) -> None:
         self._process = warm_processes(1)
         table = self._process.submit(_start, cores, run).result()
-        Engine.__init__(self, f"{OURS}, {_said(cores)}", table, tuple(table.exact))
+        super().__init__(f"{OURS}, {_said(cores)}", table, tuple(table.exact))
         self._counts: Mapping[str, int] = {}
 
     def __enter__(self) -> _OwnSession:

@@ -28,8 +28,7 @@ from benchmarks.random_tables.tables import random_table
 from benchmarks.report import markdown_table
 from benchmarks.results import LOWER, Bar, Results, Row, Sample
 from benchmarks.run import HOME, Run, say
-from puffin.load import load_table
-from stats_jobs import Options, Report, analyze
+from stats_jobs import Options
 from stats_jobs.options import DRIVER_BYTES
 
 NAMES = (_RANDOM,) = ("random",)
@@ -93,25 +92,18 @@ def _engines(
     ]
 
 
-class _Job(Engine):
+class _Job(Ours):
     """The job in this process, from the plan to the statistics file, as `puffin analyze` does it with `--no-commit`."""
 
-    tolerance, exact_up_to = _TOLERANCE, Ours.exact_up_to
+    tolerance = _TOLERANCE
 
     def __init__(self, name: str, table: Dataset) -> None:
-        super().__init__(name, table, tuple(table.exact))
-        self._home = Path(table.directory, "state")
-        self._options = Options(mode="full", commit=False, row_counts=name == OURS, home=str(self._home))
-        self._report: Report | None = None
+        home = str(Path(table.directory, "state"))
+        options = Options(mode="full", commit=False, row_counts=name == OURS, home=home)
+        super().__init__(name, table, tuple(table.exact), options)
 
     def prepare(self) -> None:
         _remove_statistics(self.table)
-
-    def run(self) -> None:
-        self._report = analyze(load_table(self.table.directory), self._options)
-
-    def counts(self) -> Mapping[str, int]:
-        return {} if self._report is None else {a.column.name: a.ndv or 0 for a in self._report.columns}
 
 
 def _remove_statistics(table: Dataset) -> None:

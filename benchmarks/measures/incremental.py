@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from benchmarks.data import EVENTS, Dataset, dataset
-from benchmarks.engines import CORES, Ours
+from benchmarks.engines import CORES, Ours, Session
 from benchmarks.handmade import MAIN
 from benchmarks.measures.histories import (
     APPEND,
@@ -33,9 +32,6 @@ from benchmarks.session import spark_session
 from puffin.load import load_table
 from puffin.tables.base import SnapshotSelector
 from stats_jobs import Options, SparkStarter, analyze
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,7 +89,7 @@ def measure(run: Run, results: Results) -> None:
             results.rows.append(state_row(_STATE, f"a table of {FILES} files", table, base))
         changes = [change for change in _CHANGES if wanted & {change.name, change.files_name}]
         if changes:
-            jobs = _Jobs(history, starter, spark)
+            jobs = _Jobs(history, Session(starter, spark))
             rows = _timed(changes, jobs, run, results)
             results.rows.extend(row for row in rows if row.name in wanted)
 
@@ -117,18 +113,18 @@ class _Jobs:
     """What every job is made of."""
 
     history: Dataset
-    starter: SparkStarter
-    spark: SparkSession
+    session: Session
 
     def job(self, name: str, branch: str, mode: str) -> _Job:
         """The job on a branch, and what a full run finds there."""
         say(f"{self.history.name}: the counts to be found: {name}")
         selector = SnapshotSelector(ref=branch)
         options = Options(selector=selector, mode="full", dry_run=True)
-        report = analyze(load_table(self.history.directory), options, self.starter)
+        report = analyze(load_table(self.history.directory), options, self.session.starter)
         exact = {answer.column.name: answer.ndv or 0 for answer in report.columns}
         table = dataclasses.replace(self.history, exact=exact)
-        return _Job(name, table, Options(selector=selector, mode=mode, commit=False), self.starter, self.spark)
+        options = Options(selector=selector, mode=mode, commit=False)
+        return _Job(name, table, tuple(exact), options, self.session)
 
 
 class _Job(Ours):
@@ -137,14 +133,7 @@ class _Job(Ours):
     tolerance = 0.0
     exact_up_to = 0
 
-    def __init__(self, name: str, table: Dataset, options: Options, starter: SparkStarter, spark: SparkSession) -> None:
-        super().__init__(name, table, tuple(table.exact), starter, spark)
-        self._options = options
-
     @property
     def files_read(self) -> int:
         """How many data files the last run read."""
         return 0 if self._report is None else self._report.files_read
-
-    def run(self) -> None:
-        self._report = analyze(load_table(self.table.directory), self._options, self._starter)
