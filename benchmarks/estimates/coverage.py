@@ -33,7 +33,7 @@ from benchmarks.estimates.generator import (
     JOIN_FILTERED,
 )
 from benchmarks.estimates.ours import estimate_of, estimate_of_join
-from benchmarks.estimates.predicates import EQ, IN, NE, NULL, PREFIX, RANGE, Predicate
+from benchmarks.estimates.predicates import EQ, IN, NE, NULL, PREFIX, RANGE, Predicate, drawn
 from benchmarks.estimates.questions import Question
 from benchmarks.estimates.random_tables import random_suite
 from benchmarks.estimates.score import Scored, percentile, q_error
@@ -140,19 +140,12 @@ class _Draw:
             return Predicate(column, "is null")
         if kind == PREFIX:
             return Predicate(column, "prefix", (value[: self._random.randint(1, len(value))],))
-        if kind == IN:
-            drawn = {value, *(self._random.choice(values) for _ in range(self._random.randint(1, 7)))}
-            return Predicate(column, "in", tuple(sorted(drawn)))
         if kind == NARROW:  # as many of the drawn rows as chance says, from one of them to all
             ordered = sorted(values)
             reach = int(math.exp(self._random.uniform(0, math.log(len(ordered)))))
             start = self._random.randrange(len(ordered) - reach + 1)
             return Predicate(column, "between", (ordered[start], ordered[start + reach - 1]))
-        if kind == RANGE:
-            if self._random.random() < 0.5:
-                return Predicate(column, self._random.choice(("<", "<=", ">", ">=")), (value,))
-            return Predicate(column, "between", tuple(sorted((value, self._random.choice(values)))))
-        return Predicate(column, {EQ: "=", NE: "!="}[kind], (value,))
+        return drawn(column, kind, value, values, self._random)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from benchmarks.estimates.predicates import EQ, IN, NE, NULL, PREFIX, RANGE, SINGLE_KINDS, Predicate
+from benchmarks.estimates.predicates import COMPARED, NULL, PREFIX, RANGE, SINGLE_KINDS, Predicate, drawn
 from benchmarks.estimates.questions import Question
 from benchmarks.estimates.suite import BenchTable, Edge, Suite
 
@@ -33,7 +33,6 @@ _POOL = 3_000  # rows of a table that literals are drawn from
 _LEAST_ROWS = 1_000  # of a table whose filters and groups are asked for
 _LONGEST = 60  # characters of a literal
 _MOST_TABLES = 5
-_COMPARED = "<", "<=", ">", ">="
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,8 +88,8 @@ class _Draw:
         self._rows: dict[str, list[dict[str, Any]]] = {}
         self._columns: dict[str, list[_Column]] = {}
         for name, table in suite.tables.items():
-            drawn, self._columns[name] = _drawn(table, source)
-            self._rows[name] = drawn.to_pylist()
+            rows, self._columns[name] = _drawn(table, source)
+            self._rows[name] = rows.to_pylist()
         # A few rows are no question; such tables only take part in joins.
         self._names = [
             name for name, columns in self._columns.items() if max(len(c.values) for c in columns) >= _LEAST_ROWS
@@ -119,7 +118,7 @@ class _Draw:
         row = self._random.choice(self._rows[table])
         while any(row[name] is None or _is_awkward(row[name]) for name in names):
             row = self._random.choice(self._rows[table])
-        operators = "=", self._random.choice(("=", "=", *_COMPARED))
+        operators = "=", self._random.choice(("=", "=", *COMPARED))
         predicates = (Predicate(name, sign, (row[name],)) for name, sign in zip(names, operators, strict=True))
         return Question(CONJUNCTION_JOINT, (table,), (tuple(predicates),))
 
@@ -204,34 +203,26 @@ class _Draw:
         column = self._random.choice(self._able(table, kind))
         if kind == NULL:
             return Predicate(column.name, self._random.choice(("is null", "is not null")))
-        values = column.values
-        value = self._random.choice(values)
-        if kind == IN:
-            drawn = {value, *(self._random.choice(values) for _ in range(self._random.randint(1, 7)))}
-            return Predicate(column.name, "in", tuple(sorted(drawn)))
+        value = self._random.choice(column.values)
         if kind == PREFIX:
             value = self._random.choice(_prefixable(column))
             return Predicate(column.name, "prefix", (value[: self._random.randint(1, min(len(value), 6))],))
-        if kind == RANGE:
-            if self._random.random() < 0.5:
-                return Predicate(column.name, self._random.choice(_COMPARED), (value,))
-            return Predicate(column.name, "between", tuple(sorted((value, self._random.choice(values)))))
-        return Predicate(column.name, {EQ: "=", NE: "!="}[kind], (value,))
+        return drawn(column.name, kind, value, column.values, self._random)
 
 
 def _drawn(table: BenchTable, source: random.Random) -> tuple[pa.Table, list[_Column]]:
     """Rows drawn at random, and their columns, as far as questions are asked of them."""
     rows = table.read()
-    drawn = rows.take(sorted(source.sample(range(rows.num_rows), min(_POOL, rows.num_rows))))
+    some = rows.take(sorted(source.sample(range(rows.num_rows), min(_POOL, rows.num_rows))))
     columns = []
     for field in rows.schema:
         if pa.types.is_boolean(field.type):
             continue
-        values = [value for value in drawn.column(field.name).to_pylist() if value is not None]
+        values = [value for value in some.column(field.name).to_pylist() if value is not None]
         source.shuffle(values)
         sayable = tuple(value for value in values if not _is_awkward(value))
         columns.append(_Column(field.name, field.type, rows.column(field.name).null_count > 0, sayable))
-    return drawn, columns
+    return some, columns
 
 
 def _is_awkward(value: Any) -> bool:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import decimal
+import random
+from collections.abc import Sequence
 from typing import Any
 
 EQ, NE, RANGE, PREFIX, IN, NULL = "eq", "ne", "range", "prefix", "in", "null"
 SINGLE_KINDS = EQ, NE, RANGE, PREFIX, IN, NULL
+COMPARED = "<", "<=", ">", ">="
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,6 +51,18 @@ class Predicate:
         if self.operator == "prefix":
             return f"{column} like {literal(self.values[0] + '%')}"
         return " ".join([column, self.operator, *shown])
+
+
+def drawn(column: str, kind: str, value: Any, values: Sequence[Any], source: random.Random) -> Predicate:
+    """An equality, inequality, list or range on a value, with others of these drawn as often as they are there."""
+    if kind == IN:
+        more = {value, *(source.choice(values) for _ in range(source.randint(1, 7)))}
+        return Predicate(column, "in", tuple(sorted(more)))
+    if kind == RANGE:
+        if source.random() < 0.5:
+            return Predicate(column, source.choice(COMPARED), (value,))
+        return Predicate(column, "between", tuple(sorted((value, source.choice(values)))))
+    return Predicate(column, {EQ: "=", NE: "!="}[kind], (value,))
 
 
 def filter_of(predicates: tuple[Predicate, ...]) -> str | None:

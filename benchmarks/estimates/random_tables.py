@@ -20,6 +20,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from benchmarks.estimates.iceberg_table import write_table
 from benchmarks.estimates.suite import BenchTable, Edge, Suite
+from benchmarks.estimates.zipf import drawn, zipf_law
 from stats_jobs import Options, analyze
 
 _ROWS = 20_000, 250_000
@@ -81,20 +82,20 @@ def _rows(random: Random, domains: list[pa.Array]) -> pa.Table:
         kept = np.flatnonzero(random.random(len(domain)) < random.choice((0.5, 0.9, 1)))
         kept = kept if len(kept) else np.arange(len(domain))
         # Frequent values are the same in both tables, half of the times.
-        law = _law(random, len(kept)) if random.random() < 0.5 else _zipf(len(kept), random.uniform(0.4, 1.3))
-        columns[f"k{number}"] = _some_null(random, domain.take(pa.array(kept[_drawn(random, law, count)])))
+        law = _law(random, len(kept)) if random.random() < 0.5 else zipf_law(len(kept), random.uniform(0.4, 1.3))
+        columns[f"k{number}"] = _some_null(random, domain.take(pa.array(kept[drawn(random, law, count)])))
     return pa.table(columns)
 
 
 def _chosen(random: Random, distinct: int, count: int) -> Numbers:
-    return _drawn(random, _law(random, distinct), count)
+    return drawn(random, _law(random, distinct), count)
 
 
 def _law(random: Random, distinct: int) -> Numbers:
     """How likely each value of a domain is, in the order of the values or in any other."""
     laws: list[Callable[[], Numbers]] = [
         lambda: np.ones(distinct),
-        lambda: _zipf(distinct, random.uniform(0.4, 1.5)),
+        lambda: zipf_law(distinct, random.uniform(0.4, 1.5)),
         lambda: np.exp(random.normal(0, random.uniform(0.3, 2.5), distinct)),
         lambda: np.where(random.random(distinct) < 0.01, 50.0, 1.0),  # few values with many rows
         lambda: np.where(random.random(distinct) < 0.3, random.integers(2, 8), 0.2),
@@ -103,16 +104,6 @@ def _law(random: Random, distinct: int) -> Numbers:
     ]
     law = laws[random.integers(len(laws))]()
     return random.permutation(law) if random.random() < 0.5 else law
-
-
-def _zipf(distinct: int, alpha: float) -> Numbers:
-    return np.arange(1, distinct + 1, dtype=np.float64) ** -alpha
-
-
-def _drawn(random: Random, law: Numbers, count: int) -> Numbers:
-    cumulative = np.cumsum(law)
-    drawn: Numbers = np.searchsorted(cumulative, random.random(count) * cumulative[-1], side="right")
-    return drawn
 
 
 def _domain(random: Random, sort: int) -> pa.Array:

@@ -96,9 +96,19 @@ class _Shared:
 
 def _ranks(random: np.random.Generator, alpha: float, distinct: int, size: int) -> np.ndarray[Any, Any]:
     """Numbers below ``distinct``, the smaller the more frequent: r with probability about 1 / (r + 1) ** alpha."""
-    cumulative = np.cumsum(np.arange(1, distinct + 1, dtype=np.float64) ** -alpha)
-    ranks: np.ndarray[Any, Any] = np.searchsorted(cumulative, random.random(size) * cumulative[-1], side="right")
-    return ranks
+    return drawn(random, zipf_law(distinct, alpha), size)
+
+
+def zipf_law(distinct: int, alpha: float) -> np.ndarray[Any, Any]:
+    """How likely each of so many numbers is, relative to the others."""
+    return np.arange(1, distinct + 1, dtype=np.float64) ** -alpha
+
+
+def drawn(random: np.random.Generator, law: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, Any]:
+    """Numbers that are as likely as the law says."""
+    cumulative = np.cumsum(law)
+    numbers: np.ndarray[Any, Any] = np.searchsorted(cumulative, random.random(size) * cumulative[-1], side="right")
+    return numbers
 
 
 def _some_null(random: np.random.Generator, values: np.ndarray[Any, Any], share: float) -> pa.Array:
