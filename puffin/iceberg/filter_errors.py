@@ -12,8 +12,8 @@ from puffin.tables.arguments import did_you_mean
 from puffin.tables.schema import fields_of
 
 _UNKNOWN_FIELD = re.compile(r"Could not find field with name (.*), case_sensitive=.*")
-_OTHER_TIME = re.compile(r"(Zone|Missing zone|Invalid timestamp with(?:out)?) .*?: (.*?)(?: \(must be ISO-8601\))?$")
 _OTHER_KIND = re.compile(r"Cannot convert (\w+)Literal into (.*)")
+_OTHER_TEXT = re.compile(r"Could not convert (.*) into an? (\w+)")
 _WITHOUT_LITERALS = re.compile(r"binary|fixed\[.*|timestamp(tz)?_ns")  # pyiceberg reads no value of these from a filter
 _NESTED_KIND = re.compile(r"(struct|list|map)<.*")
 _IN_A_LIST = re.compile(r"Could not find accessor for field with id: \d+")
@@ -47,9 +47,8 @@ def error_about(where: str, exc: Exception, schema: Mapping[str, Any]) -> Puffin
             message = f"filters cannot compare columns of type {kinds[2]}, only test them for null"
     elif _IN_A_LIST.fullmatch(message) is not None:
         message = "expected a column outside lists and maps, found one inside"
-    elif (time := _OTHER_TIME.match(message)) is not None:
-        zone = "" if time[1] in ("Zone", "Invalid timestamp without") else "+00:00"
-        message = f"expected a timestamp such as '2026-01-31T12:00:00{zone}', found {time[2]!r}"
+    elif (text := _OTHER_TEXT.fullmatch(message)) is not None:
+        message = f"expected a literal of type {text[2]}, found {text[1]!r}"
     elif isinstance(exc, decimal.InvalidOperation):
         message = "expected a decimal number"
     return UsageError(f"filter {where!r}: {message}")

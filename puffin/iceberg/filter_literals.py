@@ -7,6 +7,7 @@ What comes out means the same and is within the type of the column, so that pyic
 from __future__ import annotations
 
 import contextlib
+import datetime
 import decimal
 import re
 from collections.abc import Iterable
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
 _MOST_DIGITS = 1000  # of numbers in filters
 _LARGEST_FLOAT = 3.4028234663852886e38
 _TIME = re.compile(r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?")
+_CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
+_TIMESTAMP = re.compile(
+    rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}"
+    rf"(?:[ T]{_CLOCK}(?::[0-9]{{2}}(?:\.[0-9]{{1,6}})?)?(?P<zone>Z| UTC|[+-]{_CLOCK})?)?"
+)
+"""Forms that mean the same to Spark, Trino and DuckDB, where they take them."""
+
 BEYOND = {"int": 1 << 31, "date": 1 << 31, "long": 1 << 63}
 """The least number that is too large for a type; the one below the smallest is as far away."""
 
@@ -30,11 +38,13 @@ def values_of(test: Any) -> list[Any]:
 
 def to_column(expression: Any, schema: Schema) -> Any:
     """
-    The same filter with numbers in the scale of each column, and lists without those that a column cannot have.
+    The same filter with numbers in the scale of each column, lists without those that a column cannot have, and
+    timestamps in the one form that pyiceberg reads.
 
     ValueError if a text is no number or no time and its column has these, or if a prefix is asked of one without text.
     """
     from pyiceberg import expressions
+    from pyiceberg.types import TimestampType, TimestamptzType
 
     e: Any = expressions
     if isinstance(expression, e.Not):
@@ -48,13 +58,22 @@ def to_column(expression: Any, schema: Schema) -> Any:
     if isinstance(expression, e.StartsWith | e.NotStartsWith) and str(type_) not in ("string", "binary"):
         raise ValueError(f"expected a column of strings for like, found {expression.term.name} of type {type_}")
     _check_times(given, str(type_))
+    if isinstance(type_, TimestampType | TimestamptzType):
+        return _with_values(expression, {_timestamp(value, str(type_)) for value in given})
     expression = _to_scale(expression, given, type_)
     beyond = BEYOND.get(str(type_))
     if beyond is None or not isinstance(expression, e.SetPredicate):
         return expression
     # pyiceberg takes one that is out of range for the largest or the smallest number of the type.
     held = {value for value in values_of(expression) if isinstance(value, str) or -beyond <= value < beyond}
-    return type(expression)(expression.term, held)
+    return _with_values(expression, held)
+
+
+def _with_values(test: Any, values: set[Any]) -> Any:
+    """The test with other literals, as many as it takes."""
+    from pyiceberg.expressions import SetPredicate
+
+    return type(test)(test.term, *([values] if isinstance(test, SetPredicate) else values))
 
 
 def _check_times(given: Iterable[Any], type_: str) -> None:
@@ -62,6 +81,24 @@ def _check_times(given: Iterable[Any], type_: str) -> None:
     for value in given if type_ == "time" else ():
         if isinstance(value, str) and _TIME.fullmatch(value) is None:
             raise ValueError(f"expected a time such as '12:30:00.000001', found {value!r}")
+
+
+def _timestamp(value: Any, type_: str) -> Any:
+    """A literal of a column of timestamps; a text in the one form that pyiceberg reads."""
+    if not isinstance(value, str):
+        return value
+    is_zoned, found = type_ == "timestamptz", _TIMESTAMP.fullmatch(value)
+    zone = found["zone"] if found else None
+    if found and (zone is not None) == is_zoned:
+        moment, _, fraction = value.removesuffix(zone or "").partition(".")
+        offset = "+00:00" if zone in ("Z", " UTC") else zone or ""
+        with contextlib.suppress(ValueError):  # there is no such day or time
+            read = datetime.datetime.fromisoformat(moment).replace(microsecond=int(f"{fraction:0<6}"))
+            return read.isoformat() + offset
+    message = f"expected a timestamp such as '2026-01-31T12:00:00{'+00:00' if is_zoned else ''}', found {value!r}"
+    if found and is_zoned and zone is None:  # engines take the session's
+        message += "; the column needs a time with a zone"
+    raise ValueError(message)
 
 
 def _to_scale(expression: Any, given: set[Any], type_: Any) -> Any:

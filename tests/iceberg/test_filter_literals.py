@@ -24,6 +24,7 @@ from puffin.iceberg.filter_binding import JsonFilterParser
 from puffin.iceberg.filters import FilterParser
 from puffin.tables.expression import Constant, Expression, Op, Predicate
 from puffin.values.partition_tuples import value_from_json
+from tests.asked_of_duckdb import ask
 from tests.planning.transformed import transformed
 
 Number = int | Decimal
@@ -206,3 +207,51 @@ def test_times_are_read_in_full_or_refused() -> None:
             for where in (f"c < '{text}{more}'", f"c in ('00:00', '{text}{more}')"):
                 with pytest.raises(UsageError, match="expected a time such as"):
                     read(where)
+
+
+def drawn_timestamp(r: random.Random) -> tuple[str, str]:
+    """A text in a form of some engine, and its zone."""
+    day = f"{r.choice((1, 1582, 1970, 2024, 9999)):04}-{r.randint(1, 12):02}-{r.randint(1, 31):02}"
+    if r.random() < 0.2:
+        return day, ""
+    clock = f"{r.randint(0, 24):02}:{r.randint(0, 59):02}"
+    if r.random() < 0.8:
+        clock += f":{r.randint(0, 60):02}" + r.choice(("", f".{r.randrange(10 ** r.randint(1, 6))}"))
+    zone = r.choice(("", "", "Z", " UTC", "UTC", "+00:00", "-09:30", "+14:00", "+1", "Europe/Oslo"))
+    return day + r.choice(("T", " ", "  ", "_")) + clock + zone, zone
+
+
+@pytest.mark.parametrize("type_", ["timestamp", "timestamptz"])
+def test_timestamps_mean_what_duckdb_makes_of_them(type_: str) -> None:
+    read, r, taken = FilterParser(schema_of(type_), {}), random.Random(11), 0
+    for _ in range(600):
+        text, zone = drawn_timestamp(r)
+        try:
+            found = [read(where) for where in (f"c < '{text}'", f"not (c >= '{text}')", f"c in ('{text}')")]
+        except UsageError:
+            continue
+        taken += 1
+        assert bool(zone) == (type_ == "timestamptz")
+        (expected,) = ask(f"select epoch_us('{text}'::{type_})")
+        for each in found:
+            assert isinstance(each, Predicate)
+            assert [value_from_json(type_, value) for value in each.values] == [expected], text
+    assert taken > 100
+
+
+@pytest.mark.parametrize("text", ["2024-01-31", "2024-01-31 10:00", "2024-01-31T10:00:00", "2024-01-31 10:00:00.5"])
+def test_timestamp_without_a_zone_is_refused_where_engines_take_that_of_the_session(text: str) -> None:
+    with pytest.raises(UsageError, match=r"00:00', found '2024.*; the column needs a time with a zone$"):
+        FilterParser(schema_of("timestamptz"), {})(f"c > '{text}'")
+
+
+def test_list_of_timestamps_has_each_once() -> None:
+    found = FilterParser(schema_of("timestamp"), {})("c in ('2024-01-31', '2024-01-31 00:00', '2024-01-31T00:00:00.0')")
+    assert isinstance(found, Predicate)
+    assert (found.op, found.values) == (Op.EQ, ("2024-01-31T00:00:00.000000",))
+
+
+@pytest.mark.parametrize(("type_", "text"), [("date", "2024-01-31 10:00"), ("boolean", "maybe"), ("double", "x")])
+def test_error_about_a_text_of_another_type_names_the_type(type_: str, text: str) -> None:
+    with pytest.raises(UsageError, match=f": expected a literal of type {type_}, found '{text}'$"):
+        FilterParser(schema_of(type_), {})(f"c = '{text}'")

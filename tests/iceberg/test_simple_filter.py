@@ -78,6 +78,8 @@ SCHEMA = {
             "required": False,
             "type": {"type": "struct", "fields": [{"id": 9, "name": "x", "required": True, "type": "long"}]},
         },
+        {"id": 10, "name": "ts", "required": False, "type": "timestamp"},
+        {"id": 11, "name": "tz", "required": False, "type": "timestamptz"},
     ],
 }
 WORDS = st.sampled_from(["and", "or", "AND", "Or"])
@@ -86,13 +88,16 @@ LITERALS = st.one_of(
     st.integers(-(2**33), 2**33).map(str),
     st.sampled_from(["0", "-0", "+7", str(2**63), str(-(2**63)), "1.50", "-0.25", "9007199254740993", "3.0", "00012"]),
     st.sampled_from(["true", "FALSE", "'2020-02-29'", "'2021-02-29'", "'2020-1-1'", "'0001-01-01'", "'12'", "'1.5'"]),
+    st.sampled_from(
+        ["'2020-02-29 10:00'", "'2020-02-29T10:00:00.5'", "'2020-02-29 10:00:00Z'", "'2020-02-29T10:00-02:30'"]
+    ),
     st.text("ab%_ü() '", max_size=4).map(lambda text: "'" + text.replace("'", "''") + "'"),
 )
 
 
 @st.composite
 def column_tests(draw: st.DrawFn) -> str:
-    name = draw(st.sampled_from(["i", "l", "d", "s", "f", "t", "n", "o.x", "o", "absent", "S", "In"]))
+    name = draw(st.sampled_from(["i", "l", "d", "s", "f", "t", "n", "o.x", "ts", "tz", "o", "absent", "S", "In"]))
     space, gap = draw(st.sampled_from(["", " ", "\n"])), draw(GAPS)
     match draw(st.integers(0, 4)):
         case 0 | 1:
