@@ -32,13 +32,7 @@ def error_about(where: str, exc: Exception, schema: Mapping[str, Any]) -> Puffin
     check_configuration()
     message = one_line(exc)
     if (unknown := _UNKNOWN_FIELD.fullmatch(message)) is not None:
-        types = {field.name: field.type for field in fields_of(schema)}
-        if unknown[1] in types:  # pyiceberg does not know its type, and the schema that it was given lacks it
-            type_ = types[unknown[1]]
-            kind = type_.get("type", "unknown") if isinstance(type_, Mapping) else type_
-            return UnsupportedTypeError(f"filter {where!r}: column {unknown[1]!r} of type {kind} cannot be filtered")
-        hint = did_you_mean(unknown[1], types)
-        return ColumnNotFound(f"filter {where!r}: no column {unknown[1]!r}{hint}")
+        return _about_column(where, unknown[1], schema)
     if (kinds := _OTHER_KIND.fullmatch(message)) is not None:
         message = f"expected a literal of type {kinds[2]}, found a {kinds[1].lower()}"
         if (nested := _NESTED_KIND.fullmatch(kinds[2])) is not None:
@@ -52,3 +46,16 @@ def error_about(where: str, exc: Exception, schema: Mapping[str, Any]) -> Puffin
     elif isinstance(exc, decimal.InvalidOperation):
         message = "expected a decimal number"
     return UsageError(f"filter {where!r}: {message}")
+
+
+def _about_column(where: str, name: str, schema: Mapping[str, Any]) -> PuffinError:
+    """The error for a column that the schema given to pyiceberg lacks."""
+    types = {field.name: field.type for field in fields_of(schema)}
+    if name in types:  # pyiceberg does not know its type
+        type_ = types[name]
+        kind = type_.get("type", "unknown") if isinstance(type_, Mapping) else type_
+        return UnsupportedTypeError(f"filter {where!r}: column {name!r} of type {kind} cannot be filtered")
+    hint = did_you_mean(name, types)
+    if not hint and f'"{name}"' in where:
+        hint = "; texts are in single quotes, names of columns in double quotes"
+    return ColumnNotFound(f"filter {where!r}: no column {name!r}{hint}")

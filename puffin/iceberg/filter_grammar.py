@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from puffin.errors import UsageError
 from puffin.iceberg.expression_json import DEEPEST
+from puffin.iceberg.filter_mistakes import expected_at
 
-_EXPECTED = "expected tests such as a = 5, b in ('x', 'y'), c.d is not null or e like 'x%', joined by and, or and not"
 _MOST_SHOWN = 40  # characters
 _QUOTED = re.compile(
     r"""  "[^"]*"  |  (?<![A-Za-z0-9_$])(?P<like>like)\s*'(?:[^'\\]|''|\\.)*'  |  '(?:[^'\\]|''|\\.)*'  """,
@@ -37,7 +37,7 @@ def parse_by_grammar(where: str) -> Any:
     except (grammar.refusal, ValueError) as exc:  # pyparsing lists its grammar, pydantic only counts errors
         fault = _fault(text)
         found = repr(where[fault : fault + _MOST_SHOWN]) if fault < len(where) else "its end"
-        raise UsageError(f"{_EXPECTED}; found {found} at character {fault + 1}") from exc
+        raise UsageError(f"{expected_at(where, fault)}; found {found} at character {fault + 1}") from exc
 
 
 class _Grammar(NamedTuple):

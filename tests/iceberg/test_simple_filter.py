@@ -23,6 +23,7 @@ from pyiceberg.expressions.visitors import rewrite_not
 import puffin
 from puffin.errors import ColumnNotFound, UsageError
 from puffin.iceberg import filters
+from puffin.iceberg.filter_mistakes import expected_at
 from puffin.iceberg.simple_filter import SimpleTest, SimpleTests, read_filter
 from puffin.tables.expression import Combination, Constant, Expression, Op
 
@@ -254,7 +255,6 @@ def test_parentheses_are_nested_at_most_200_deep() -> None:
         ("i = ", "its end at character 5"),
         ("i ~ 1", "'~ 1' at character 3"),
         ("i = 1 and", "its end at character 10"),
-        ("i = 1 and s = x", "'x' at character 15"),
         ("i = 1\tand\ts ~ 2", "'~ 2' at character 13"),
         ("i = 1 or not (s = 'x' and l >)", "')' at character 30"),
         ("i = 1 and i in (1, 'x')", "\", 'x')\" at character 18"),
@@ -263,7 +263,6 @@ def test_parentheses_are_nested_at_most_200_deep() -> None:
         ("not true", "'true' at character 5"),
         ("i = 1 or (false)", "'false)' at character 11"),
         ("s is nul", "'nul' at character 6"),
-        ("s = 'x' and s = 'y", "its end at character 19"),
         ("i = 1 s = 'x'", "\"s = 'x'\" at character 7"),
         ("(i = 1", "its end at character 7"),
         ("i = 1)", "')' at character 6"),
@@ -282,6 +281,46 @@ def test_error_about_a_filter_says_where_it_is_wrong(where: str, found: str) -> 
         filters.FilterParser(SCHEMA, {})(where)
     assert str(raised.value).startswith(f"filter {where!r}: expected tests such as a = 5, b in ('x', 'y'), ")
     assert str(raised.value).endswith(f"; found {found}")
+
+
+TO_QUOTE = "a number, true, false, or a text, date or time in single quotes"
+TO_CLOSE = "a single quote at each end of a text, and two for one in it"
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("s = NULL", "s is null, as no comparison with null is true; found 'NULL' at character 5"),
+        ('i = 1 and "s"<>null', "\"s\" is not null, as no comparison with null is true; found 'null' at character 16"),
+        ("f", "a comparison such as f = true; found its end at character 2"),
+        ("i = 1 or not f", "a comparison such as f = true; found its end at character 15"),
+        ("(f) and i = 1", "a comparison such as f = true; found ') and i = 1' at character 3"),
+        ("o.x And f = true", "a comparison such as o.x = true; found 'And f = true' at character 5"),
+        ('s = "x"', f"{TO_QUOTE}; found '\"x\"' at character 5"),
+        ("""s in ('x', "y")""", f"""{TO_QUOTE}; found ', "y")' at character 10"""),
+        ("i = 1 and s = x", f"{TO_QUOTE}; found 'x' at character 15"),
+        ("s like x%", f"{TO_QUOTE}; found 'x%' at character 8"),
+        ("t > 2024-01-31", f"{TO_QUOTE}; found '-01-31' at character 9"),
+        ("t > DATE '2024-01-31'", f"{TO_QUOTE}; found \"DATE '2024-01-31'\" at character 5"),
+        ("s = 'x' and s = 'y", f"{TO_CLOSE}; found its end at character 19"),
+        ("s = 'it's'", f'{TO_CLOSE}; found "s\'" at character 9'),
+    ],
+)
+def test_error_about_a_common_mistake_says_how_it_is_written(where: str, expected: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        filters.FilterParser(SCHEMA, {})(where)
+    assert str(raised.value) == f"filter {where!r}: expected {expected}"
+
+
+def test_search_for_mistakes_in_a_long_filter_takes_no_time() -> None:
+    for where in ("a" * 1_000_000, '"' + '"s' * 500_000, "s in (" + "1, " * 300_000):
+        for place in (0, len(where) // 2, len(where)):
+            assert expected_at(where, place).startswith("expected ")
+
+
+def test_error_about_a_column_in_double_quotes_says_what_they_mean() -> None:
+    with pytest.raises(ColumnNotFound, match="no column 'x'; texts are in single quotes, names of columns in double"):
+        filters.FilterParser(SCHEMA, {})('"x" = 1')
 
 
 @pytest.mark.parametrize("where", ["S = 'x'", "not S = 'x'"])

@@ -1,0 +1,34 @@
+"""Recognizes common mistakes in filters by what stands where a filter departs from the grammar."""
+
+from __future__ import annotations
+
+import re
+
+_TEST = "expected tests such as a = 5, b in ('x', 'y'), c.d is not null or e like 'x%', joined by and, or and not"
+_VALUE = "expected a number, true, false, or a text, date or time in single quotes"
+_TEXT = "expected a single quote at each end of a text, and two for one in it"
+
+_MOST_SEEN = 300  # characters before the place: searching takes time with the square of the length of a name
+_NAME = r"""(?P<name>(?:[A-Za-z0-9_$.]|"[^"]*")+)"""
+_COMPARED = re.compile(rf"{_NAME}\s*(?:(?P<op>[<>=!]+)|in\s*\([^()]*|like|between)\s*\Z", re.IGNORECASE)
+_UNCOMPARED = re.compile(rf"(?:\A|\(|\b(?:and|or|not)\b)\s*(?!not\b){_NAME}\s*\Z", re.IGNORECASE)
+_NULL = re.compile(r"null\b", re.IGNORECASE)
+_WORD = re.compile(r"""[,\s]*["A-Za-z_]""")
+_REST_OF_TIME = re.compile("[-/:T][0-9]")
+_END_OF_TEST = re.compile(r"\Z|\)|(?:and|or)\b", re.IGNORECASE)
+
+
+def expected_at(where: str, place: int) -> str:
+    """What should stand where a filter departs from the grammar, as the beginning of an error's message."""
+    before, rest = where[max(place - _MOST_SEEN, 0) : place], where[place:]
+    if where.count("'") % 2:
+        return _TEXT
+    compared, uncompared = _COMPARED.search(before), _UNCOMPARED.search(before)
+    if compared is not None and compared["op"] and _NULL.match(rest):
+        negation = "not " if compared["op"] in ("!=", "<>") else ""
+        return f"expected {compared['name']} is {negation}null, as no comparison with null is true"
+    if (compared is not None and _WORD.match(rest)) or (before[-1:].isdigit() and _REST_OF_TIME.match(rest)):
+        return _VALUE
+    if uncompared is not None and _END_OF_TEST.match(rest):
+        return f"expected a comparison such as {uncompared['name']} = true"
+    return _TEST
