@@ -47,11 +47,13 @@ def command(
     lookup = Lookup(**catalog.arguments, locations=catalog.name is not None)
     sides = left_table, left_column, right_table, right_column
     estimate = lookup.estimate_join(*sides, left_where, right_where)
-    print_result(estimate, _lines(estimate), as_json=json_output)
+    is_filtered = left_where is not None or right_where is not None
+    print_result(estimate, _lines(estimate, is_filtered), as_json=json_output)
 
 
-def _lines(estimate: JoinEstimate) -> Iterator[str]:
-    rows = [("", "column", "rows", "ndv", "of them in the other")]
+def _lines(estimate: JoinEstimate, is_filtered: bool) -> Iterator[str]:
+    before, after = ("without filters", "with filters") if is_filtered else ("", "")
+    rows = [(before, "column", "rows", "ndv", "of them in the other")]
     sides = {"left": estimate.left, "right": estimate.right}
     for of, side in sides.items():
         share = "-" if side.containment is None else f"{side.containment:.1%}"
@@ -62,13 +64,13 @@ def _lines(estimate: JoinEstimate) -> Iterator[str]:
     if overlap is not None:
         bounds = "exact" if overlap.exact else f"{overlap.lower:,} to {overlap.upper:,} at 95 %"
         then = " when the statistics were made" if changes else ""
-        yield f"both have {counted(overlap.ndv, 'value')}{then} ({bounds})"
+        yield f"{before and f'{before}, '}both have {counted(overlap.ndv, 'value')}{then} ({bounds})"
     within = "" if estimate.rows is None else _within(*estimate.rows.rows.rounded())
     rows_joined = "unknown rows" if estimate.join_rows is None else counted(estimate.join_rows, "row")
-    yield f"the join has about {rows_joined}{within}"
+    yield f"{after and f'{after}, '}the join has about {rows_joined}{within}"
     if estimate.rows is not None:
         by_side = [(of, *(_bounded(*each.rounded()) for each in side.rows or ())) for of, side in sides.items()]
-        yield from aligned([("", "rows", "with a partner", "without", "outer join"), *by_side], right=range(1, 5))
+        yield from aligned([(after, "rows", "with a partner", "without", "outer join"), *by_side], right=range(1, 5))
     for of, changed in changes.items():
         allowed = "" if estimate.rows is None else "; the bounds of rows allow for them"
         yield f"{of}: {changed_since(changed)}{allowed}"

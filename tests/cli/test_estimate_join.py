@@ -37,6 +37,18 @@ def test_text_is_a_few_lines(puffin, table):
     assert "100.0%" in run.text
 
 
+def test_text_says_which_figures_are_those_after_the_filters(puffin, tmp_path):
+    table = str(tmp_path / "t")
+    write_deltalake(table, pa.table({"k": range(100)}))
+    assert puffin("analyze", table).code == 0
+    said = puffin("estimate-join", table, "k", table, "k", "--left-where", "k < 10").text.splitlines()
+    assert [line.split("  ")[0] for line in said] == [
+        *("without filters", "left", "right", "without filters, both have 100 values (exact)"),
+        *("with filters, the join has about 10 rows (exact)", "with filters", "left", "right"),
+    ]
+    assert "filters" not in puffin("estimate-join", table, "k", table, "k").text
+
+
 def test_text_says_which_side_changed_since_its_statistics(puffin, tmp_path):
     left, right = str(tmp_path / "l"), str(tmp_path / "r")
     for table in (left, right):
