@@ -112,11 +112,17 @@ class CorruptPuffinError(CorruptError):
     Attributes:
         rule: The name of the rule, stable across releases (``"head-magic"``).
         offset: Where the file breaks it, in bytes; None if the rule concerns no single place.
+
+    Args:
+        suspicion: What the file seems to be, if it is no Puffin file.
     """
 
-    def __init__(self, rule: str, *, offset: int | None, expected: object, found: object) -> None:
+    def __init__(
+        self, rule: str, *, offset: int | None, expected: object, found: object, suspicion: str | None = None
+    ) -> None:
         where = "" if offset is None else f" at offset {offset}"
-        super().__init__(f"{rule}{where}: expected {expected}, found {found}")
+        what = "" if suspicion is None else f"{suspicion}: "
+        super().__init__(f"{what}{rule}{where}: expected {expected}, found {found}")
         self.rule = rule
         self.offset = offset
         self.expected = expected

@@ -11,12 +11,10 @@ import click
 
 from puffin.cli.options import as_json, diagnostics, stored_files
 from puffin.cli.render import counted, exact_bytes, print_bytes, print_result
-from puffin.errors import CorruptError, CorruptPuffinError, UnsupportedCodecError
+from puffin.errors import CorruptError, UnsupportedCodecError
 
 if TYPE_CHECKING:
     from puffin.inspection import BlobDescription, FileDescription, SketchSummary
-
-_PUFFIN_MAGIC = {"head-magic", "footer-magic", "tail-magic"}  # a frame has a magic of its codec's
 
 
 @click.command(name="dump")
@@ -51,9 +49,7 @@ def _naming_file(file: str) -> Iterator[None]:
     try:
         yield
     except CorruptError as exc:
-        is_magic = isinstance(exc, CorruptPuffinError) and exc.rule in _PUFFIN_MAGIC
-        suspicion = "not a Puffin file, or cut short: " if is_magic else ""
-        raise CorruptError(f"{file}: {suspicion}{exc}") from exc
+        raise CorruptError(f"{file}: {exc}") from exc
     except UnsupportedCodecError as exc:
         raise UnsupportedCodecError(f"{file}: {exc}") from exc
 

@@ -12,10 +12,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from puffin.errors import CorruptError, UnsupportedError, UsageError
+from puffin.errors import CorruptError, CorruptPuffinError, UnsupportedError, UsageError
 from puffin.format import DELETION_VECTOR_V1, ROW_COUNTS_V1, BlobMetadata, PuffinReader
 from puffin.inspection.contents import SUMMARIES, Summary
 from puffin.storage import FileSource, open_source
+
+_OF_OTHER_FILES = {"file-size", "tail-magic"}  # a file that ends as a Puffin file does is a broken one
+_KINDS = {
+    b"PAR1": "a Parquet file",
+    b"PARE": "an encrypted Parquet file",
+    b"ORC": "an ORC file",
+    b"Obj\x01": "an Avro file",
+    b"\x1f\x8b": "a gzip file",
+    b"{": "a JSON file",
+}
+"""By the bytes with which they begin; those that lie beside Puffin files."""
+_LONGEST_MAGIC = max(map(len, _KINDS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,11 +120,32 @@ def read_payload(path: str, index: int) -> bytes:
 
 @contextmanager
 def open_puffin(path: str, opened_by: Callable[[str], FileSource] = open_source) -> Iterator[PuffinReader]:
-    """Open a file for the block, and check its head."""
+    """Open a file for the block, and check its head; errors about a file of another kind say of which."""
     with opened_by(path) as source:
-        reader = PuffinReader(source)
-        reader.check_head()
-        yield reader
+        try:
+            reader = PuffinReader(source)
+            reader.check_head()
+            yield reader
+        except CorruptPuffinError as exc:
+            suspicion = _suspicion(exc, source)
+            if suspicion is None:
+                raise
+            raise CorruptPuffinError(
+                exc.rule, offset=exc.offset, expected=exc.expected, found=exc.found, suspicion=suspicion
+            ) from exc
+
+
+def _suspicion(exc: CorruptPuffinError, source: FileSource) -> str | None:
+    """What a file without a magic, or too short for one, seems to be; None if it is a broken Puffin file."""
+    if exc.rule not in _OF_OTHER_FILES:
+        return None
+    head = source.read_at(0, _LONGEST_MAGIC)
+    found = next((kind for magic, kind in _KINDS.items() if head.startswith(magic)), None)
+    if found is not None:
+        return f"{found}, not a Puffin file"
+    if not head:
+        return "an empty file"
+    return None if exc.rule == "file-size" else "not a Puffin file, or cut short"
 
 
 def _checked_index(path: str, index: int, count: int) -> int:

@@ -59,12 +59,24 @@ def test_other_files_are_refused_with_path_and_broken_rule(puffin, tmp_path, con
     _assert_failed(puffin("dump", file, "--json"), file)
 
 
-def test_text_explains_what_a_missing_magic_means(puffin, tmp_path):
-    file = tmp_path / "other.parquet"
-    file.write_bytes(b"PAR1" * 30)
-    assert puffin("dump", file).stderr == (
-        f"puffin: {file}: not a Puffin file, or cut short: tail-magic at offset 116: expected b'PFA1', found b'PAR1'\n"
-    )
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"PAR1" * 30, "a Parquet file, not a Puffin file: tail-magic at offset 116: expected b'PFA1', found b'PAR1'"),
+        (b'{"a": 1}\n', "a JSON file, not a Puffin file: file-size: expected at least 20 bytes, found 9 bytes"),
+        (b"", "an empty file: file-size: expected at least 20 bytes, found 0 bytes"),
+        (b"PFA1", "file-size: expected at least 20 bytes, found 4 bytes"),
+        (
+            b"PFA1" + b"?" * 20,
+            "not a Puffin file, or cut short: tail-magic at offset 20: expected b'PFA1', found b'????'",
+        ),
+    ],
+)
+def test_error_says_what_a_file_is_that_is_no_puffin_file(puffin, tmp_path, content, says):
+    file = tmp_path / "other"
+    file.write_bytes(content)
+    assert puffin("dump", file).stderr == f"puffin: {file}: {says}\n"
+    assert puffin("verify", file).text == f"{file}: INVALID\n  {says}\n"
 
 
 def test_missing_files_and_directories_are_named(puffin, tmp_path):
