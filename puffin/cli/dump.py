@@ -16,6 +16,12 @@ from puffin.errors import CorruptError, UnsupportedCodecError
 if TYPE_CHECKING:
     from puffin.inspection import BlobDescription, FileDescription, SketchSummary
 
+_PARTS = {
+    "puffin-sidecar.bounds": "95 % bounds of the ndv: lower, upper",
+    "puffin-sidecar.summary": "rows, nulls, NaNs, bytes, min, max",
+}
+"""What the parts of our own properties are."""
+
 
 @click.command(name="dump")
 @click.argument("file", metavar="FILE", callback=stored_files)
@@ -108,7 +114,8 @@ def _sketch_lines(sketch: SketchSummary) -> Iterator[str]:
 def _property_lines(properties: Mapping[str, str]) -> Iterator[str]:
     label = "properties"
     for name, value in properties.items():
-        yield _line(label, f"{name} = {value}")
+        parts = f" ({_PARTS[name]})" if name in _PARTS else ""
+        yield _line(label, f"{name} = {value}{parts}")
         label = ""
 
 

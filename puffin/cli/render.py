@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from puffin.lookup.table_rows import RowsChanged
 
 _PIECE = 1 << 20  # bytes of a list that are printed at a time
+_CUT_AT = {"string": 16, "binary": 32, "fixed": 32}
+"""The most characters that the JSON of a bound has, by the types whose bounds are cut."""
 
 
 def print_result(result: Any, lines: Iterable[str], *, as_json: bool) -> None:
@@ -122,8 +124,14 @@ def _summary(answer: ColumnAnswer) -> tuple[str, ...]:
     if summary is None:
         return ("",) * 4
     counts = ("-" if count is None else f"{count:,}" for count in (summary.row_count, summary.null_count))
-    bounds = ("-" if bound is None else _printable(str(bound)) for bound in (summary.min, summary.max))
-    return (*counts, *bounds)
+    cut_at = _CUT_AT.get(answer.column.type.partition("[")[0])
+    return (*counts, _bound(summary.min, ">= ", cut_at), _bound(summary.max, "<= ", cut_at))
+
+
+def _bound(bound: Any, sign: str, cut_at: int | None) -> str:
+    """A minimum or a maximum, after a sign if it may be cut, so that no value need be equal to it."""
+    text = "-" if bound is None else _printable(str(bound))
+    return sign + text if cut_at is not None and bound is not None and len(bound) >= cut_at else text
 
 
 def _remark(answer: ColumnAnswer, snapshot_id: int | None) -> str:

@@ -3,8 +3,10 @@
 import re
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 from datasketches import compact_theta_sketch
+from deltalake import write_deltalake
 
 BLOB_KEYS = [
     "index",
@@ -215,6 +217,14 @@ def test_text_describes_each_blob_and_its_errors(puffin, bad_blobs_file, make):
     assert "not decoded" in blobs[4]
     assert "brotli" in blobs[6]
     assert all("NOT DECODED" in blob for blob in blobs[7:])
+
+
+def test_text_names_the_parts_of_our_properties(puffin, tmp_path):
+    write_deltalake(tmp_path / "t", pa.table({"k": [1, 2, None]}))
+    path = puffin("analyze", tmp_path / "t", "--json").document["statistics-file"]["path"]
+    said = puffin("dump", path).text
+    assert "puffin-sidecar.bounds = 2,2 (95 % bounds of the ndv: lower, upper)" in said
+    assert "puffin-sidecar.summary = [3,1,null,16,1,2] (rows, nulls, NaNs, bytes, min, max)" in said
 
 
 def test_text_escapes_control_characters_from_the_file(puffin, tmp_path, make):

@@ -4,7 +4,9 @@ import datetime
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 COLUMN_KEYS = [
     *("column", "field-id", "type", "ndv", "lower", "upper", "exact", "stats-snapshot-id", "source"),
@@ -54,6 +56,18 @@ def test_text_is_a_table(puffin, table):
     assert run.code == 0
     assert "4,957" in run.text
     assert "no statistics" in run.text
+
+
+def test_text_marks_min_and_max_that_may_be_cut(puffin, tmp_path):
+    rows = pa.table({"s": ["a" * 15, "b" * 17], "b": [b"a" * 15, b"b" * 17], "k": [10**16, 10**17]})
+    write_deltalake(tmp_path / "t", rows)
+    assert puffin("analyze", tmp_path / "t").code == 0
+    _, _, *columns = puffin("ndv", tmp_path / "t").text.splitlines()
+    assert [line.split("0  ", 1)[1].split() for line in columns] == [
+        ["a" * 15, "<=", "b" * 15 + "c"],
+        ["61" * 15, "<=", "62" * 15 + "63"],
+        ["10000000000000000", "100000000000000000"],
+    ]
 
 
 def test_text_shows_manifest_statistics_and_the_age_of_statistics(puffin, golden_tables):
