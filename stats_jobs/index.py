@@ -173,7 +173,7 @@ def _plan(opened: TableSnapshot, options: IndexOptions) -> IndexPlan:
         ) from exc
     if not found.manifest.columns and not options.columns:
         raise UsageError(
-            f"{home.directory}: expected an index, found none: name its columns (--columns, in Python columns); "
+            f"{opened.name}: expected an index, found none: name its columns (--columns, in Python columns); "
             "puffin index --advise tells which pay"
         )
     return IndexPlan.of(opened, home, found, _rates(opened.state, found.manifest, options))
@@ -187,7 +187,7 @@ def _rates(state: TableState, manifest: IndexManifest, options: IndexOptions) ->
         try:
             check_indexable(column.type)
         except UnsupportedTypeError as exc:
-            raise UnsupportedTypeError(f"{state.location}: column {column.name!r}: {exc}") from exc
+            raise UnsupportedTypeError(f"{state.name}: column {column.name!r}: {exc}") from exc
     dropped = set(state.select_columns(options.drop))
     columns = dict.fromkeys((*known, *added))
     given = {} if options.fpp is None else dict.fromkeys(added or columns, options.fpp)

@@ -68,7 +68,7 @@ class IcebergTable(ABC):
         """The open table, with the catalog's stores, or with those of credentials that came with the state."""
         return IcebergSnapshot(
             name=self.name,
-            state=state,
+            state=state.called(self.name),
             selector=selector,
             store_for=self._store_for if vended is None else stores(vended),
             io_properties=self._io_properties if vended is None else vended,

@@ -132,7 +132,7 @@ def commit_statistics(table: Table, draft: Draft, *, sleep: Callable[[float], No
             return Committed(entry, attempt, opened)
         if policy.gives_up(attempt, started):
             raise CommitUnknownError(
-                f"{base.state.location}: committed, but other jobs replaced the entry of snapshot {entry.snapshot_id} "
+                f"{base.state.name}: committed, but other jobs replaced the entry of snapshot {entry.snapshot_id} "
                 f"in every one of {attempt} attempts; the statistics file is kept: {entry.statistics_path}"
             )
         sleep(policy.wait_seconds(attempt))
@@ -157,7 +157,7 @@ def remove_dead_entries(table: Table, *, sleep: Callable[[float], None] = time.s
         if attempt > 0:
             if policy.gives_up(attempt, started):
                 raise failure or CommitUnknownError(
-                    f"{opened.state.location}: the removal of {len(dead)} entries was reported as done, but "
+                    f"{opened.name}: the removal of {len(dead)} entries was reported as done, but "
                     f"{opened.state.metadata_location} still has them"
                 )
             sleep(policy.wait_seconds(attempt))
@@ -178,7 +178,7 @@ def _write_against_current(
     state = opened.state
     if draft.table_uuid not in (None, state.uuid):
         raise TableNotFound(
-            f"{state.location}: expected table {draft.table_uuid}, found {state.uuid}: another table has replaced it"
+            f"{state.name}: expected table {draft.table_uuid}, found {state.uuid}: another table has replaced it"
         )
     state.snapshot(draft.snapshot_id)
     opened.check_committable()
@@ -221,19 +221,19 @@ def _standing(table: Table, base: TableState, entry: StatisticsEntry) -> TableSn
         opened = _open(table, entry.snapshot_id)
     except PuffinError as exc:
         raise CommitUnknownError(
-            f"{base.location}: the commit was reported as done, but cannot be read back: {exc}; "
+            f"{base.name}: the commit was reported as done, but cannot be read back: {exc}; "
             f"the statistics file is kept: {entry.statistics_path}"
         ) from exc
     state = opened.state
     if entry.snapshot_id not in state.snapshots:
         raise SnapshotNotFound(
-            f"{state.location}: snapshot {entry.snapshot_id} expired while its statistics were committed"
+            f"{state.name}: snapshot {entry.snapshot_id} expired while its statistics were committed"
         )
     found = state.statistics.get(entry.snapshot_id)
     lacks_partitions = entry.partitions is not None and entry.snapshot_id not in state.partition_statistics
     if found is None or found == base.statistics.get(entry.snapshot_id) or lacks_partitions:
         raise CommitUnknownError(
-            f"{state.location}: the commit was reported as done, but {state.metadata_location} does not have it; "
+            f"{state.name}: the commit was reported as done, but {state.metadata_location} does not have it; "
             f"the statistics file is kept: {entry.statistics_path}"
         )
     # A later job's entry has our columns too, either kept or computed again.

@@ -74,7 +74,7 @@ class TableSnapshot(ABC):
     def snapshot(self) -> Snapshot:
         """The selected snapshot; SnapshotNotFound if the table does not have it."""
         if self._selected is None:
-            raise SnapshotNotFound(f"{self.state.location}: the table has no snapshot yet")
+            raise SnapshotNotFound(f"{self.name}: the table has no snapshot yet")
         return self._selected
 
     @property

@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from puffin.errors import ColumnNotFound, CorruptMetadataError, SnapshotNotFound, UnsupportedTypeError
 from puffin.storage import FileInfo
@@ -28,6 +28,8 @@ _ABOUT_SCHEMAS_AND_PARTITIONS = (
     *("partition-specs", "partition-spec", "default-spec-id"),
 )
 
+_State = TypeVar("_State", bound="TableState")
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TableState:
@@ -48,6 +50,7 @@ class TableState:
         partition_statistics: The snapshots that have partition statistics.
         metadata_file: The file at ``metadata_location`` as it was read, if a recreated table may reuse its name; else
             None.
+        name: What errors call the table: what the user does, if that is known here.
     """
 
     format: str
@@ -65,6 +68,15 @@ class TableState:
     statistics: Mapping[int, StatisticsEntry]
     partition_statistics: frozenset[int] = frozenset()
     metadata_file: FileInfo | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            object.__setattr__(self, "name", self.location)
+
+    def called(self: _State, name: str) -> _State:
+        """The same state of a table that the user calls so."""
+        return self if name == self.name else dataclasses.replace(self, name=name)
 
     def select_snapshot(self, selector: SnapshotSelector) -> Snapshot | None:
         """
@@ -77,12 +89,12 @@ class TableState:
         if selector.ref is not None:
             if selector.ref not in self.refs:
                 known = ", ".join(sorted(self.refs)) or "none"
-                raise SnapshotNotFound(f"{self.location}: no branch or tag {selector.ref!r}; it has {known}")
+                raise SnapshotNotFound(f"{self.name}: no branch or tag {selector.ref!r}; it has {known}")
             return self.snapshot(self.refs[selector.ref])
         if selector.as_of_ms is not None:
             past = [snapshot_id for at, snapshot_id in self.history if at <= selector.as_of_ms]
             if not past:
-                raise SnapshotNotFound(f"{self.location}: no snapshot as old as {_iso(selector.as_of_ms)}")
+                raise SnapshotNotFound(f"{self.name}: no snapshot as old as {_iso(selector.as_of_ms)}")
             return self.snapshot(past[-1])
         return None if self.current_snapshot_id is None else self.snapshot(self.current_snapshot_id)
 
@@ -92,7 +104,7 @@ class TableState:
             return self.snapshots[snapshot_id]
         except KeyError:
             raise SnapshotNotFound(
-                f"{self.location}: no snapshot {snapshot_id} (it never existed, or has expired)"
+                f"{self.name}: no snapshot {snapshot_id} (it never existed, or has expired)"
             ) from None
 
     def settled(self, snapshot: Snapshot) -> Snapshot:
@@ -184,7 +196,7 @@ class TableState:
         try:
             return None if text is None else name_mapping(text)
         except (ValueError, TypeError, RecursionError) as exc:
-            raise CorruptMetadataError(f"{self.location}: property {NAME_MAPPING}: not a name mapping: {exc}") from exc
+            raise CorruptMetadataError(f"{self.name}: property {NAME_MAPPING}: not a name mapping: {exc}") from exc
 
     def mapping_digest(self, column: Column) -> str | None:
         """A short digest of what the table's name mapping says of a column; None if there is no mapping."""
@@ -222,9 +234,7 @@ class TableState:
         except KeyError:
             within = (known for known in self._columns_by_name if known.startswith(f"{name}."))  # name is a struct
             hint = did_you_mean(next(within, name), self._columns_by_name)
-            raise ColumnNotFound(
-                f"{self.location}: no primitive column {name!r} outside lists and maps{hint}"
-            ) from None
+            raise ColumnNotFound(f"{self.name}: no primitive column {name!r} outside lists and maps{hint}") from None
 
     @functools.cached_property
     def _columns_by_name(self) -> dict[str, Column]:

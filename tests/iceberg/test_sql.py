@@ -16,10 +16,19 @@ from pyiceberg.utils.config import Config
 from sqlalchemy import create_engine, event
 from sqlalchemy.exc import OperationalError
 
-from puffin.errors import CommitUnknownError, ConflictError, SetupError, StorageError, TableNotFound
+from puffin.errors import (
+    ColumnNotFound,
+    CommitUnknownError,
+    ConflictError,
+    SetupError,
+    SnapshotNotFound,
+    StorageError,
+    TableNotFound,
+)
 from puffin.iceberg.catalogs.named import opened_catalog, sql_database, table_of
 from puffin.iceberg.catalogs.sql import IcebergSqlTable, SqlDatabase
 from puffin.load import Tables, load_table
+from puffin.tables.base import SnapshotSelector
 from puffin.tables.commit import commit_statistics
 
 ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "b": pa.array([1, 1, 2], pa.int64())})
@@ -61,6 +70,15 @@ def register(catalog, table_document, tmp_path):
         return IcebergSqlTable(catalog, identifier)
 
     return put
+
+
+def test_errors_call_the_table_what_the_user_does(table):
+    opened = table.open()
+    with pytest.raises(ColumnNotFound, match=r"^db\.t: no primitive column 'c'"):
+        opened.state.select_columns(["c"])
+    with pytest.raises(SnapshotNotFound, match=r"^db\.t: no snapshot 5"):
+        opened.of(SnapshotSelector(snapshot_id=5)).snapshot_id  # noqa: B018 - raises
+    assert opened.refreshed().state.name == "db.t"
 
 
 def row(catalog, name="t") -> tuple[str, str | None]:
