@@ -229,7 +229,9 @@ def _table_at(location: str, store_for: Callable[[str], Store]) -> Table:
     metadata = join(location, _METADATA)
     # A folder of metadata may have very many files.
     if store.find(join(metadata, HINT)) is None and not store.list(metadata):
-        raise TableNotFound(f"{location}: expected a table: _delta_log or metadata in it, found neither")
+        is_inside = location.rstrip("/").rpartition("/")[2] in (_DELTA_LOG, _METADATA)
+        hint = "; name the directory that it is in" if is_inside else ""
+        raise TableNotFound(f"{location}: expected a table: _delta_log or metadata in it, found neither{hint}")
     return _iceberg_at(location, store_for)
 
 

@@ -9,10 +9,13 @@ import click
 
 from puffin.cli.options import CatalogChoice, as_json, diagnostics, of_catalog, of_snapshot
 from puffin.cli.render import at_snapshot, columns_table, counted, print_result
+from puffin.errors import UsageError
 
 if TYPE_CHECKING:
     from puffin.lookup import TableAnswer
     from puffin.tables.base import SnapshotSelector
+
+_OPERATORS = {"=", "==", "!=", "<>", "<", "<=", ">", ">="}
 
 
 @click.command(name="ndv")
@@ -66,6 +69,8 @@ def command(
     """
     from puffin.lookup import Question, lookup
 
+    if conditions["where"] is not None and columns and columns[0] in _OPERATORS:
+        raise UsageError(f"--where: expected the filter in quotes, found {columns[0]!r} as another argument")
     question = Question(table, columns or None, selector, **conditions)
     answer = lookup(catalog.load(table), question)
     print_result(answer, _lines(answer), as_json=json_output)

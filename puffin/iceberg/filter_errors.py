@@ -55,7 +55,7 @@ def _about_column(where: str, name: str, schema: Mapping[str, Any]) -> PuffinErr
         type_ = types[name]
         kind = type_.get("type", "unknown") if isinstance(type_, Mapping) else type_
         return UnsupportedTypeError(f"filter {where!r}: column {name!r} of type {kind} cannot be filtered")
-    hint = did_you_mean(name, types)
+    hint = did_you_mean(name, types) or did_you_mean(name.partition(".")[2], types)  # after the name of the table
     if not hint and f'"{name}"' in where:
         hint = "; texts are in single quotes, names of columns in double quotes"
     return ColumnNotFound(f"filter {where!r}: no column {name!r}{hint}")

@@ -234,6 +234,8 @@ class TableState:
         except KeyError:
             within = (known for known in self._columns_by_name if known.startswith(f"{name}."))  # name is a struct
             hint = did_you_mean(next(within, name), self._columns_by_name)
+            if not hint and all(part.strip() in self._columns_by_name for part in name.split(",")):
+                hint = "; name each column by itself"
             raise ColumnNotFound(f"{self.name}: no primitive column {name!r} outside lists and maps{hint}") from None
 
     @functools.cached_property

@@ -87,7 +87,10 @@ def test_text_shows_manifest_statistics_and_the_age_of_statistics(puffin, golden
         (("{table}", "--ref", "absent"), 1, "no branch or tag 'absent'; it has main"),
         (("{table}", "--as-of", "2001-01-01T00:00:00Z"), 1, "no snapshot as old as 2001-01-01T00:00:00+00:00"),
         (("{table}/absent",), 1, "no such file or directory"),
-        (("{table}/data",), 1, "expected a table: _delta_log or metadata in it"),
+        (("{table}", "i, s"), 1, "no primitive column 'i, s' outside lists and maps; name each column by itself"),
+        (("{table}", "--where", "i", "=", "5"), 2, "--where: expected the filter in quotes, found '=' as another"),
+        (("{table}/data",), 1, "expected a table: _delta_log or metadata in it, found neither\n"),
+        (("{table}/metadata/",), 1, "found neither; name the directory that it is in"),
         (("db.t", "--catalog", "absent"), 1, "no catalog 'absent' is configured: pass --catalog-property uri="),
         (("{table}", "--catalog-property", "a=b"), 2, "--catalog-property needs --catalog"),
     ],
@@ -99,6 +102,13 @@ def test_failure_is_one_line(puffin, table, args, code, says):
     assert run.stdout == b""
     assert len(run.stderr.splitlines()) == 1
     assert says in run.stderr
+
+
+@pytest.mark.parametrize(("content", "found"), [(b"", "an empty file"), (b"PAR1\xa0\xff", "bytes that are no text")])
+def test_file_that_is_no_metadata_is_told_from_broken_metadata(puffin, tmp_path, content, found):
+    (tmp_path / "f").write_bytes(content)
+    said = f"puffin: {tmp_path}/f: expected Iceberg table metadata in JSON, found {found}\n"
+    assert puffin("ndv", tmp_path / "f").stderr == said
 
 
 @pytest.mark.parametrize(

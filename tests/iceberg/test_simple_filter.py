@@ -318,6 +318,11 @@ def test_search_for_mistakes_in_a_long_filter_takes_no_time() -> None:
             assert expected_at(where, place).startswith("expected ")
 
 
+def test_error_about_a_column_after_the_name_of_its_table_names_the_column() -> None:
+    with pytest.raises(ColumnNotFound, match=r"no column 'orders\.s'; did you mean 's'\?$"):
+        filters.FilterParser(SCHEMA, {})("orders.s = 'x'")
+
+
 def test_error_about_a_column_in_double_quotes_says_what_they_mean() -> None:
     with pytest.raises(ColumnNotFound, match="no column 'x'; texts are in single quotes, names of columns in double"):
         filters.FilterParser(SCHEMA, {})('"x" = 1')

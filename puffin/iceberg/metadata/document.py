@@ -57,7 +57,9 @@ def decode_document(data: bytes, location: str) -> dict[str, Any]:
         _check_size(text)
         document = json.loads(text, parse_float=_finite, parse_constant=_no_number)
     except (ValueError, RecursionError, EOFError, OSError, zlib.error) as exc:
-        raise CorruptMetadataError(f"{location}: expected Iceberg table metadata in JSON: {exc}") from exc
+        is_other = isinstance(exc, UnicodeDecodeError) or not data
+        found = f", found {'bytes that are no text' if data else 'an empty file'}" if is_other else f": {exc}"
+        raise CorruptMetadataError(f"{location}: expected Iceberg table metadata in JSON{found}") from exc
     if not isinstance(document, dict):
         raise CorruptMetadataError(f"{location}: expected a JSON object, found {type(document).__name__}")
     return document
