@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
@@ -11,6 +12,7 @@ from puffin.cli.logs import about
 from puffin.cli.render import console, print_lines
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import Progress as Bars
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -52,5 +54,20 @@ def screen(*, bars: bool) -> Iterator[Screen]:
     from rich.progress import Progress as Bars
 
     err = console(stderr=True)
-    with Bars(console=err, transient=True, redirect_stdout=False) as progress:
+    with Bars(console=err, transient=True, redirect_stdout=False) as progress, _told_of_kernels(err):
         yield Screen(progress)
+
+
+@contextlib.contextmanager
+def _told_of_kernels(err: Console) -> Iterator[None]:
+    """Print during the block, above the bars, why nothing moves while kernels are compiled."""
+    log, handler = logging.getLogger("puffin.kernels"), logging.Handler(logging.INFO)
+    handler.emit = lambda record: err.print(record.getMessage())  # type: ignore[method-assign]
+    level = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+        log.removeHandler(handler)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -10,6 +11,9 @@ import numba
 import numpy as np
 import numpy.typing as npt
 from numba import types
+from numba.core import event
+
+_log = logging.getLogger(__name__)
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -58,3 +62,21 @@ def inlined(function: _Function) -> _Function:
     """
     made: Any = numba.njit(inline="always")(function)
     return made  # type: ignore[no-any-return]
+
+
+class _Teller(event.Listener):
+    """Logs once that numba compiles kernels; if it has kept all of them, it does not."""
+
+    has_told = False
+
+    def on_start(self, _: event.Event) -> None:
+        if not self.has_told:
+            self.has_told = True
+            _log.info("compiling kernels, which takes some seconds, once on this machine")
+
+    def on_end(self, _: event.Event) -> None:
+        """Nobody need know."""
+
+
+_register: Any = event.register
+_register("numba:compile", _Teller())
