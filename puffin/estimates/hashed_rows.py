@@ -84,8 +84,7 @@ class HashedRows:
                 if at == len(known.hashes) or known.hashes.item(at) != hashed:
                     absent.append(hashed)
                     continue
-                low, high = float(known.low[at]), float(known.high[at])
-                found = found.plus(Interval((low + high) / 2, low, high))
+                found = found.plus(Interval.between(float(known.low[at]), float(known.high[at]), self.likely))
                 method = method if self.is_known[at] else SAMPLE
         if absent and not self.is_complete:
             of_absent = self.absent(absent, z)

@@ -23,9 +23,9 @@ class Interval(NamedTuple):
         return cls(rows, rows, rows)
 
     @classmethod
-    def between(cls, lower: float, upper: float) -> Interval:
-        """Anything from ``lower`` to ``upper``."""
-        return cls((lower + upper) / 2, lower, upper)
+    def between(cls, lower: float, upper: float, share: float = 0.5) -> Interval:
+        """Anything from ``lower`` to ``upper``, most likely at this share of the way."""
+        return cls(lower + share * (upper - lower), lower, upper)
 
     @property
     def is_exact(self) -> bool:

@@ -84,7 +84,7 @@ class OrderedRows:
                     at = reached = known.between(span, possible=True, since=reached[1])
                     high = known.rows_between(*at)[1]
                     _append(possible, at, goes_on)
-            found = found.plus(Interval(low + self._hashed.likely * (high - low), low, high))
+            found = found.plus(Interval.between(low, high, self._hashed.likely))
         if self._hashed.is_complete:
             return found, method
         if certain:
@@ -130,7 +130,7 @@ class OrderedRows:
         of_one = is_point(clipped)
         start, stop = at = known.find(clipped[0][1]) if of_one else known.between(clipped)
         low, high = known.rows_between(start, stop)
-        found = Interval(low + self._hashed.likely * (high - low), low, high)
+        found = Interval.between(low, high, self._hashed.likely)
         if self._hashed.is_complete:
             return found, method
         if not of_one:

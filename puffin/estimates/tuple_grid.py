@@ -88,7 +88,7 @@ class TupleGrid(NamedTuple):
             passes[-1] = values.null
             matches &= passes[at]
         low, high = float(self.low[matches].sum()), float(self.high[matches].sum())
-        found = Interval(low + self.likely * (high - low), low, high)
+        found = Interval.between(low, high, self.likely)
         if self.sampled >= 1:  # others have values that came when the columns had been counted
             return found.plus(Interval.between(0, self.unknown.upper))
         matched, every = _sums(self.low[matches & self.is_light]), _sums(self.low[self.is_light])

@@ -109,7 +109,7 @@ class TupleRows:
                 low, high = low + found[0], high + found[1]
             elif hashed >= self._counted.theta:  # others that the sketch does not have are not there
                 absent.append(hashed)
-        rows = self._between(low, high)
+        rows = Interval.between(low, high, self._counted.likely)
         if absent:
             rows = rows.plus(self._column.absent(absent, z))
         return self._column.as_now(rows.within(0, self._column.facts.rows))
@@ -137,15 +137,15 @@ class TupleRows:
         spans = [(known.place(start), known.place(stop)) for start, stop in part.values.spans]
         if part.values.null:
             spans.append((len(known.keys), len(known.keys) + 1))
-        low, high = along.between(spans)
+        some = Interval.between(*along.between(spans), self._counted.likely)
         if self._counted.theta == MAX_THETA:
-            return self._between(low, high)
-        all_low, all_high = along.between([(0, len(known.keys) + 1)])
+            return some
+        every = Interval.between(*along.between([(0, len(known.keys) + 1)]), self._counted.likely)
         of_points = _least(each.rows for i, each in enumerate(parts) if i != at)
-        unknown = max(0.0, of_points.rows - self._between(all_low, all_high).rows)
+        unknown = max(0.0, of_points.rows - every.rows)
         share = part.rows.rows / max(facts[0].rows, 1)
-        upper = max(low, of_points.upper - (all_low - low))
-        return Interval(min(max(self._between(low, high).rows + unknown * share, low), upper), low, upper)
+        upper = max(some.lower, of_points.upper - (every.lower - some.lower))
+        return Interval(min(max(some.rows + unknown * share, some.lower), upper), some.lower, upper)
 
     def _of_grid(self, parts: Sequence[TuplePart], z: float) -> Interval | None:
         """The rows with any values, if statistics have every value of each column, and these are few."""
@@ -158,9 +158,6 @@ class TupleRows:
         (grid,) = self._grid
         found = None if grid is None else grid.find([part.values for part in parts], z)
         return None if found is None else self._column.as_now(found)
-
-    def _between(self, low: float, high: float) -> Interval:
-        return Interval(low + self._counted.likely * (high - low), low, high)
 
     def _found_along(self, at: int, others: Sequence[Sequence[int]], hashes: Any) -> _Along:
         """The known tuples of some values, in the order of the values of the column ``at``; null is after the last."""

@@ -211,6 +211,16 @@ def test_hashes_alone_answer_for_single_values_what_values_do(texts: bool) -> No
     assert AVERAGE in methods
 
 
+def test_hashes_alone_tell_the_likely_rows_of_a_value_that_was_not_counted_in_full() -> None:
+    """Of the rows between the fewest and the most, a heavy value has the share that is likely."""
+    column = Column(np.random.default_rng(15), [1, 2], np.array([100, 9_900]))
+    found = column.estimated.facts.distribution
+    found = dataclasses.replace(found, high=found.low + np.uint64(1_000), likely=0.1)
+    for distribution in (found, found.without_values()):
+        rows = ColumnRows(dataclasses.replace(column.estimated.facts, distribution=distribution, counts=None))
+        assert rows.find(ValueSet.of(Op.EQ, [1]), AT_95)[0] == (200, 100, 1_100)
+
+
 def test_bounds_of_a_value_in_a_filter_of_several_columns_always_hold():
     rng = np.random.default_rng(13)
     values = domain(rng, texts=False)
