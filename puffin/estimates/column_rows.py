@@ -14,16 +14,15 @@ import numpy as np
 
 from puffin.estimates.counted import Counted
 from puffin.estimates.facts import ColumnFacts
-from puffin.estimates.hashed_rows import AVERAGE, EXACT, SAMPLE, Found, HashedRows, values_left
+from puffin.estimates.hashed_rows import Found, HashedRows, values_left
 from puffin.estimates.interval import AT_95, NOTHING, Interval
 from puffin.estimates.known_values import KnownValues
+from puffin.estimates.methods import AVERAGE, EXACT, NULL_COUNT, SAMPLE, UNKNOWN
 from puffin.estimates.ordered_rows import OrderedRows
 from puffin.estimates.others import together
 from puffin.estimates.value_set import EVERYTHING, ValueSet, is_point
 from puffin.estimates.zeros import nans_beyond_one, rarer_zero, rows_of_nans, zeros_of
 from puffin.sketches.row_counts import RowCounts
-
-NULL_COUNT, UNKNOWN = "null count", "no statistics"
 
 
 class ColumnRows:

@@ -14,12 +14,10 @@ from typing import NamedTuple
 
 from puffin.estimates.column_rows import ColumnRows
 from puffin.estimates.interval import ALWAYS, AT_95, NOTHING, Interval
-from puffin.estimates.tuple_rows import JOINT, TuplePart, TupleRows
+from puffin.estimates.methods import INDEPENDENCE, JOINT, PARTITION
+from puffin.estimates.tuple_rows import TuplePart, TupleRows
 from puffin.estimates.value_set import ANY, ValueSet, compared
 from puffin.tables.expression import Combination, Constant, Expression, Predicate
-
-INDEPENDENCE = "independence assumed"
-PARTITION = "partition"
 
 
 @dataclass(frozen=True, slots=True)

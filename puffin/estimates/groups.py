@@ -12,14 +12,11 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from puffin.estimates.filters import INDEPENDENCE, FilterPart, Joined, OfColumn, TableRows, rows_of
+from puffin.estimates.filters import FilterPart, Joined, OfColumn, TableRows, rows_of
 from puffin.estimates.interval import ALWAYS, Interval
-from puffin.estimates.tuple_rows import JOINT
-from puffin.estimates.value_set import VALUES, ValueSet
+from puffin.estimates.methods import DISTINCT, INDEPENDENCE, JOINT
+from puffin.estimates.value_set import ANY
 from puffin.tables.expression import Constant
-
-DISTINCT = "distinct values"
-_ANY = ValueSet(VALUES.spans, nan=True, null=True)
 
 
 class Groups(NamedTuple):
@@ -77,7 +74,7 @@ class _OfColumn(NamedTuple):
     @classmethod
     def of(cls, table: TableRows, field_id: int, where: FilterPart) -> _OfColumn:
         column, own = table.column(field_id), _required(where, field_id)
-        every = column.groups_as_now(column.groups(_ANY))
+        every = column.groups_as_now(column.groups(ANY))
         if isinstance(where, Constant):
             return cls(None, 1.0, every)
         some = every if own is None else column.groups_as_now(column.groups(own.values))

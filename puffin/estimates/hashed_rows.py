@@ -16,12 +16,11 @@ import numpy as np
 from puffin.estimates.counted import Numbers
 from puffin.estimates.facts import ColumnFacts
 from puffin.estimates.interval import AT_95, NOTHING, Interval, Sums, count_of
+from puffin.estimates.methods import AVERAGE, EXACT, HEAVY, SAMPLE
 from puffin.estimates.others import OtherValues, hashes_by, together
 from puffin.sketches.distribution import Distribution
 from puffin.sketches.hash_arrays import is_among
 from puffin.sketches.theta_image import MAX_THETA
-
-HEAVY, SAMPLE, AVERAGE, EXACT = "heavy hitter", "sample", "average of the rest", "all values"
 
 Found: TypeAlias = tuple[Interval, str]
 """The rows of a set of values, and the way they were found."""

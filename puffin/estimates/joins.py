@@ -18,10 +18,8 @@ import numpy as np
 from puffin.estimates.interval import AT_95, NOTHING, Interval, Sums, sum_of
 from puffin.estimates.match_terms import OneSided
 from puffin.estimates.matches import Matches, OrderedMatches
+from puffin.estimates.methods import EXACT, HEAVY_AND_SAMPLE, INDEPENDENCE, SAMPLE
 from puffin.estimates.value_set import ValueSet
-
-HEAVY_AND_SAMPLE, SAMPLE, EXACT = "heavy hitters and sample", "sample", "all values"
-THETA, INDEPENDENCE = "theta", "independence assumed"
 
 _FEW = 3  # values that count as much as the mean of all
 _ENOUGH = 32  # sampled values, to tell how sums go along with each other
@@ -97,8 +95,8 @@ class JoinRows(NamedTuple):
 
     def after(self, left: RowChange, right: RowChange) -> JoinRows:
         """The same after rows came and went on both sides, nobody knows of which values."""
-        gone = product(left.removed, right.most) + product(right.removed, left.most)
-        came = product(left.added, right.most + right.added) + product(right.added, left.most)
+        gone = times(left.removed, right.most) + times(right.removed, left.most)
+        came = times(left.added, right.most + right.added) + times(right.added, left.most)
         return JoinRows(
             _changed(self.rows, left.growth * right.growth, gone, came),
             _after(self.left_semi, left, right),
@@ -199,7 +197,7 @@ def join_of_values(rows: Iterable[tuple[Interval, Interval]], is_complete: bool)
     return JoinRows(joined, left_semi, right_semi, EXACT if is_complete else HEAVY_AND_SAMPLE)
 
 
-def product(one: float, other: float) -> float:
+def times(one: float, other: float) -> float:
     """Nothing times anything is nothing, even if that is unknown."""
     return one * other if one and other else 0.0
 
@@ -318,7 +316,7 @@ def _unknown(found: OneSided, others: tuple[float, float], of_rows: bool, other_
 def _after(found: Interval, side: RowChange, other: RowChange) -> Interval:
     """The rows of a semi-join; as many as a value has may get or lose their partner with one row of the other side."""
     gone, came = (
-        mine + product(its, side.most) for mine, its in ((side.removed, other.removed), (side.added, other.added))
+        mine + times(its, side.most) for mine, its in ((side.removed, other.removed), (side.added, other.added))
     )
     return _changed(found, side.growth, gone, came)
 

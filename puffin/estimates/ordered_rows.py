@@ -11,9 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from puffin.estimates.facts import ColumnFacts
-from puffin.estimates.hashed_rows import AVERAGE, EXACT, HEAVY, SAMPLE, Found, HashedRows
+from puffin.estimates.hashed_rows import Found, HashedRows
 from puffin.estimates.interval import AT_95, NOTHING, Interval, count_of, share_of
 from puffin.estimates.known_values import KnownValues
+from puffin.estimates.methods import AVERAGE, EXACT, HEAVY, SAMPLE
 from puffin.estimates.others import hashes_by
 from puffin.estimates.value_set import FIRST, LAST, Cut, Span, ValueSet, is_point
 from puffin.values.value_bytes import to_comparables

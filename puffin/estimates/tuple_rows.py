@@ -29,8 +29,6 @@ from puffin.sketches.single_hash import hash_tuple
 from puffin.sketches.theta_image import MAX_THETA
 from puffin.sketches.tuple_hashes import EMPTY, NULL, hashes_of
 
-JOINT = "joint"
-
 _MOST_OF_COLUMN, _MOST_TUPLES = 16, 64  # looked up one by one; a set of values with more is not worth the time
 _MOST_OF_RANGE = 4096
 _MOST_KEPT = 256

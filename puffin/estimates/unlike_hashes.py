@@ -14,7 +14,8 @@ from typing import NamedTuple
 from puffin.estimates.column_rows import ColumnRows
 from puffin.estimates.facts import ColumnFacts
 from puffin.estimates.interval import NOTHING, Interval
-from puffin.estimates.joins import INDEPENDENCE, JoinRows, product
+from puffin.estimates.joins import JoinRows, times
+from puffin.estimates.methods import INDEPENDENCE
 from puffin.estimates.zeros import rows_of_nans, rows_of_zeros, zeros_of
 
 
@@ -111,8 +112,8 @@ def _has_zeros(column: JoinedPair) -> bool:
 def _opposite_zeros(column: JoinedPair, most: tuple[float, float], alike: float) -> list[_Found]:
     found = []
     for one, other in zip(column.left.zeros, reversed(column.right.zeros), strict=True):
-        by_tuples = min(product(one.upper, most[1]), product(other.upper, most[0]))
-        pairs = min(one.upper * other.upper, product(alike, by_tuples))
+        by_tuples = min(times(one.upper, most[1]), times(other.upper, most[0]))
+        pairs = min(one.upper * other.upper, times(alike, by_tuples))
         rows = Interval(min(one.rows * other.rows, pairs), 0, pairs)
         found.append((rows, one.upper if other.upper else 0.0, other.upper if one.upper else 0.0))
     return found

@@ -14,11 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from puffin.errors import PuffinError, StorageError, UnsupportedTableError, UsageError
-from puffin.estimates.column_rows import UNKNOWN, ColumnRows
+from puffin.estimates.column_rows import ColumnRows
 from puffin.estimates.facts import ColumnFacts
 from puffin.estimates.filters import FilterPart, Methods, TableRows, by_column, rows_of_filter
 from puffin.estimates.groups import groups_of
 from puffin.estimates.interval import NOTHING, Interval
+from puffin.estimates.methods import UNKNOWN
 from puffin.estimates.partitions import Partitions
 from puffin.estimates.tuple_rows import TupleRows
 from puffin.estimates.unlike_hashes import UnlikeRows

@@ -15,8 +15,6 @@ from typing import NamedTuple
 from puffin.estimates.filters import FilterPart, Joined, OfColumn, rows_of
 from puffin.estimates.interval import AT_95, Interval
 from puffin.estimates.joins import (
-    INDEPENDENCE,
-    THETA,
     FilteredSide,
     JoinRows,
     RowChange,
@@ -25,6 +23,7 @@ from puffin.estimates.joins import (
     join_within,
 )
 from puffin.estimates.matches import OrderedMatches, matches_of
+from puffin.estimates.methods import INDEPENDENCE, THETA
 from puffin.estimates.value_set import ValueSet
 from puffin.estimates.zeros import as_one, zeros_of
 from puffin.lookup.estimates import Estimator

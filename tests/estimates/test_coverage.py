@@ -18,10 +18,10 @@ import pytest
 
 from puffin.estimates.column_rows import ColumnRows
 from puffin.estimates.facts import ColumnFacts
-from puffin.estimates.hashed_rows import AVERAGE
 from puffin.estimates.interval import AT_95, Interval
 from puffin.estimates.joins import join_rows, join_within
 from puffin.estimates.matches import OrderedMatches, matches_of
+from puffin.estimates.methods import AVERAGE
 from puffin.estimates.value_set import VALUES, ValueSet
 from puffin.sketches.counted_hashes import hash_counted
 from puffin.sketches.distribution import SAMPLE
