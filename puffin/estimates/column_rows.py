@@ -79,9 +79,7 @@ class ColumnRows:
         if facts.added == facts.removed == 0:
             return found
         scale = facts.now.rows / facts.rows if facts.rows else 1.0
-        lower = 0 if facts.removed is None else found.lower - facts.removed
-        upper = facts.now.upper if facts.added is None else found.upper + facts.added
-        return Interval(found.rows * scale, lower, upper).within(max(0, lower), min(facts.now.upper, upper))
+        return self.groups_as_now(found._replace(rows=found.rows * scale)).within(0, facts.now.upper)
 
     def among(self, found: Interval, counted: ColumnFacts) -> Interval:
         """
@@ -101,7 +99,7 @@ class ColumnRows:
             return found
         lower = 0 if facts.removed is None else max(0.0, found.lower - facts.removed)
         upper = facts.now.upper if facts.added is None else found.upper + facts.added
-        return Interval(found.rows, lower, upper).within(lower, max(lower, upper))
+        return Interval.clamped(found.rows, lower, max(lower, upper))
 
     def groups(self, wanted: ValueSet) -> Interval:
         """The distinct values of a set that rows have, null and the empty string among them."""

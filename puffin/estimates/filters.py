@@ -156,7 +156,7 @@ def _with_tuples(table: TableRows, parts: Sequence[FilterPart], each: Sequence[I
     others = [found for i, found in enumerate(each) if i not in known.covered]
     rest = _all_of([*known.found, *others], rows)
     together = math.prod((found.rows / (rows.rows or 1) for found in others), start=known.share) * rows.rows
-    return Interval(together, rest.lower, rest.upper).within(rest.lower, rest.upper), INDEPENDENCE
+    return Interval.clamped(together, rest.lower, rest.upper), INDEPENDENCE
 
 
 class _JointEstimate:
@@ -210,8 +210,7 @@ def _all_of(each: Sequence[Interval], rows: Interval) -> Interval:
         together *= found.rows / every
         lower += found.lower
         upper = min(upper, found.upper)
-    lower = max(lower, 0.0)
-    return Interval(min(max(together, lower), upper), lower, upper)
+    return Interval.clamped(together, max(lower, 0.0), upper)
 
 
 def _any_of(each: Sequence[Interval], rows: Interval) -> Interval:
@@ -221,8 +220,7 @@ def _any_of(each: Sequence[Interval], rows: Interval) -> Interval:
         others *= 1 - found.rows / every
         lower = max(lower, found.lower)
         upper += found.upper
-    upper = min(upper, rows.upper)
-    return Interval(min(max(rows.rows * (1 - others), lower), upper), lower, upper)
+    return Interval.clamped(rows.rows * (1 - others), lower, min(upper, rows.upper))
 
 
 def by_column(table: TableRows, where: Expression) -> ByColumn:

@@ -51,8 +51,7 @@ def groups_of(table: TableRows, field_ids: Sequence[int], where: FilterPart) -> 
             expected = _left(joint.rows * math.prod(each.kept for each in found), passing.rows / max(rows, 1), rows)
             lower = max(lower, joint.lower - (table.rows.upper - rows_of(table, where, ALWAYS).lower))
             upper = min(upper, joint.upper)
-        upper = max(lower, upper)
-        together = Interval(min(max(expected, lower), upper), lower, upper)
+        together = Interval.clamped(expected, lower, max(lower, upper))
     least = 1.0 if passing.lower >= 1 else 0.0
     return Groups(together.at_most(max(least, passing.upper)).within(least, math.inf), method)
 
@@ -87,7 +86,7 @@ class _OfColumn(NamedTuple):
         # Each row that passes what is required of the column, but not the whole filter, may take a group away.
         lower = max(0.0, some.lower - (rows.upper - passing.lower))
         upper = max(lower, min(some.upper, passing.upper))
-        return cls(own, kept, Interval(min(max(expected, lower), upper), lower, upper))
+        return cls(own, kept, Interval.clamped(expected, lower, upper))
 
 
 def _required(where: FilterPart, field_id: int) -> OfColumn | None:

@@ -19,7 +19,7 @@ from puffin.estimates.interval import AT_95, NOTHING, Interval, Sums, count_of
 from puffin.estimates.methods import AVERAGE, EXACT, HEAVY, SAMPLE
 from puffin.estimates.others import OtherValues, hashes_by, together
 from puffin.sketches.distribution import Distribution
-from puffin.sketches.hash_arrays import is_among
+from puffin.sketches.hash_arrays import is_among, place_of
 from puffin.sketches.theta_image import MAX_THETA
 
 Found: TypeAlias = tuple[Interval, str]
@@ -53,12 +53,12 @@ class HashedRows:
         self.empty = max(0, int(values.rows) - found.rows) if may_be_empty else 0
         low, high = found.low.astype(np.float64), found.high.astype(np.float64)
         counts = low[~known]
-        self.sampled = Sums(float(len(counts)), float(counts.sum()), float((counts**2).sum()))
+        self.sampled = Sums.of(counts)
         unknown = found.rows - high[known].sum(), found.rows - low[known].sum()
         least, most = (max(0.0, float(each) - self.sampled.rows) for each in unknown)
         likely = (low + found.likely * (high - low))[known]
         middle = max(0.0, float(found.rows - likely.sum()) - self.sampled.rows)
-        self.unsampled = NOTHING if self.is_complete else Interval(min(max(middle, least), most), least, most)
+        self.unsampled = NOTHING if self.is_complete else Interval.clamped(middle, least, most)
         self._known_rows, self._sampled_rows = likely, counts
         theta = found.theta
         if facts.counts is not None and facts.counts.theta > theta:  # these have more values
@@ -79,8 +79,8 @@ class HashedRows:
                 found = found.plus(Interval.exactly(self.empty))
                 continue
             for hashed in hashes_of(value):
-                at = int(known.hashes.searchsorted(np.uint64(hashed)))
-                if at == len(known.hashes) or known.hashes.item(at) != hashed:
+                at = place_of(hashed, known.hashes)
+                if at is None:
                     absent.append(hashed)
                     continue
                 found = found.plus(Interval.between(float(known.low[at]), float(known.high[at]), self.likely))

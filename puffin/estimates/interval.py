@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from puffin.estimates.counted import Numbers
+
 AT_95, ALWAYS = 1.96, 4.5
 """Standard deviations on each side: bounds that hold 95 times in 100, and bounds that practically always hold."""
 
@@ -26,6 +28,11 @@ class Interval(NamedTuple):
     def between(cls, lower: float, upper: float, share: float = 0.5) -> Interval:
         """Anything from ``lower`` to ``upper``, most likely at this share of the way."""
         return cls(lower + share * (upper - lower), lower, upper)
+
+    @classmethod
+    def clamped(cls, rows: float, lower: float, upper: float) -> Interval:
+        """An estimate, moved to the nearer of its bounds if it is outside of them."""
+        return cls(min(max(rows, lower), upper), lower, upper)
 
     @property
     def is_exact(self) -> bool:
@@ -76,6 +83,11 @@ class Sums(NamedTuple):
     values: float = 0
     rows: float = 0
     squares: float = 0
+
+    @classmethod
+    def of(cls, rows: Numbers) -> Sums:
+        """Of values with these rows."""
+        return cls(float(len(rows)), float(rows.sum()), float((rows**2).sum()))
 
     def plus(self, other: Sums) -> Sums:
         return Sums(self.values + other.values, self.rows + other.rows, self.squares + other.squares)

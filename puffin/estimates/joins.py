@@ -322,8 +322,7 @@ def _after(found: Interval, side: RowChange, other: RowChange) -> Interval:
 
 
 def _changed(found: Interval, growth: float, gone: float, came: float) -> Interval:
-    lower, upper = max(0.0, found.lower - gone), found.upper + came
-    return Interval(found.rows * growth, lower, upper).within(lower, upper)
+    return Interval.clamped(found.rows * growth, max(0.0, found.lower - gone), found.upper + came)
 
 
 def _of_side(found: Interval, side: FilteredSide, other: FilteredSide, joined: Interval) -> Interval:

@@ -20,7 +20,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from puffin.estimates.counted import Numbers
 from puffin.estimates.interval import ALWAYS, NOTHING, Interval
 from puffin.sketches.distribution import Distribution
-from puffin.sketches.hash_arrays import BUCKET_SHIFT, Counts
+from puffin.sketches.hash_arrays import BUCKET_SHIFT, Counts, place_of
 from puffin.sketches.row_counts import RowCounts
 from puffin.sketches.single_hash import hash_one
 from puffin.values.value_bytes import serializer
@@ -73,9 +73,8 @@ class OtherValues:
         """The rows of a value below theta that is not in the sample; none if row counts do not have it either."""
         if self._counts is None:
             return 0
-        at = int(self._counts.hashes.searchsorted(np.uint64(hashed)))
-        has = at < len(self._counts.hashes) and self._counts.hashes.item(at) == hashed
-        return self._counts.rows.item(at) if has else 0
+        at = place_of(hashed, self._counts.hashes)
+        return 0 if at is None else self._counts.rows.item(at)
 
     @functools.cached_property
     def _any(self) -> Interval:

@@ -91,14 +91,10 @@ class TupleGrid(NamedTuple):
         found = Interval.between(low, high, self.likely)
         if self.sampled >= 1:  # others have values that came when the columns had been counted
             return found.plus(Interval.between(0, self.unknown.upper))
-        matched, every = _sums(self.low[matches & self.is_light]), _sums(self.low[self.is_light])
+        matched, every = Sums.of(self.low[matches & self.is_light]), Sums.of(self.low[self.is_light])
         return found.plus(share_of(self.unknown, matched, every, self.sampled, z))
 
 
 def with_null(hashes: Hashes) -> Hashes:
     """What tuples hash for these values of a column, and last for null; 0 stands for the empty string."""
     return np.append(np.where(hashes == 0, np.uint64(EMPTY), hashes), np.uint64(NULL))
-
-
-def _sums(rows: Numbers) -> Sums:
-    return Sums(float(len(rows)), float(rows.sum()), float((rows**2).sum()))

@@ -143,7 +143,7 @@ class TupleRows:
         unknown = max(0.0, of_points.rows - every.rows)
         share = part.rows.rows / max(facts[0].rows, 1)
         upper = max(some.lower, of_points.upper - (every.lower - some.lower))
-        return Interval(min(max(some.rows + unknown * share, some.lower), upper), some.lower, upper)
+        return Interval.clamped(some.rows + unknown * share, some.lower, upper)
 
     def _of_grid(self, parts: Sequence[TuplePart], z: float) -> Interval | None:
         """The rows with any values, if statistics have every value of each column, and these are few."""

@@ -54,6 +54,12 @@ def places(hashes: Hashes, ascending: Hashes) -> tuple[npt.NDArray[np.intp], Fla
     return at, ascending[at] == hashes
 
 
+def place_of(hashed: int, ascending: Hashes) -> int | None:
+    """The place of a hash among those in ascending order; None if it is not there."""
+    at = int(ascending.searchsorted(np.uint64(hashed)))
+    return at if at < len(ascending) and ascending.item(at) == hashed else None
+
+
 def is_among(hashes: Hashes, ascending: Hashes) -> Flags:
     """Whether each hash is one of those in ascending order."""
     return places(hashes, ascending)[1]
