@@ -181,7 +181,7 @@ def join_rows(found: Matches, whole: Matches | None = None) -> JoinRows:
 def join_within(found: OrderedMatches, values: ValueSet) -> JoinRows:
     """Estimate a join of the values in a set, with 95 % bounds."""
     certain = join_rows(found.within(values), found.whole)
-    if found.is_cut is None:
+    if found.keys.is_cut is None:
         return certain
     possible = join_rows(found.within(values, possible=True), found.whole)
     rows, left, right = (low.or_else(high) for low, high in zip(certain[:3], possible[:3], strict=True))

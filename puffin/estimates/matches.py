@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from puffin.estimates.counted import Counted, Numbers
 from puffin.estimates.interval import Sums
-from puffin.estimates.known_values import KnownValues, places_in
+from puffin.estimates.known_values import KnownValues, OrderedKeys
 from puffin.estimates.match_terms import CommonSums, OneSided, terms_of
 from puffin.estimates.value_set import Span, ValueSet, is_point
 from puffin.sketches.hash_arrays import Hashes, first_of_each
@@ -130,8 +130,7 @@ class OrderedMatches:
     """
 
     totals: _Totals
-    keys: list[Any]
-    is_cut: list[bool] | None
+    keys: OrderedKeys
     places: dict[int, int]
     sums: Numbers
     whole: Matches
@@ -145,16 +144,15 @@ class OrderedMatches:
         hashes = np.concatenate((left_values.hashes, right_values.hashes))
         if zeros is not None:
             hashes[hashes == zeros[0]] = zeros[1]
-        both = [*left_values.keys, *right_values.keys], [*left_values.is_cut, *right_values.is_cut]
-        if left_values.has_cut or right_values.has_cut:  # each side may know more of a value than the other
-            kept = np.array([len(key) if cut else math.inf for key, cut in zip(*both, strict=True)])
-            by_length = np.argsort(-kept, kind="stable")
-            hashes, at = np.unique(hashes[by_length], return_index=True)
-            at = by_length[at]
-        else:
-            hashes, at = np.unique(hashes, return_index=True)
-        keys, is_cut = ([each[i] for i in at.tolist()] for each in both)
-        order = sorted(range(len(keys)), key=keys.__getitem__)
+        both = left_values.keys, right_values.keys
+        keys = [key for side in both for key in side.values]
+        is_cut = [cut for side in both for cut in side.is_cut or [False] * len(side.values)]
+        # Each side may know more of a value than the other.
+        kept = np.array([len(key) if cut else math.inf for key, cut in zip(keys, is_cut, strict=True)])
+        by_length = np.argsort(-kept, kind="stable")
+        at = by_length[np.unique(hashes[by_length], return_index=True)[1]]
+        order = sorted(at.tolist(), key=keys.__getitem__)
+        is_cut = [is_cut[i] for i in order]
         every = _united(left_rows.hashes, right_rows.hashes)
         in_order = np.searchsorted(every, hashes[order])
         terms = terms_of(left_rows, right_rows, every)[:, [*in_order, *np.delete(np.arange(len(every)), in_order)]]
@@ -163,8 +161,7 @@ class OrderedMatches:
         totals = _Totals.of(left_rows, right_rows)
         return cls(
             totals=totals,
-            keys=[keys[i] for i in order],
-            is_cut=[is_cut[i] for i in order] if any(is_cut) else None,
+            keys=OrderedKeys([keys[i] for i in order], is_cut if any(is_cut) else None),
             places={hashed: place for place, hashed in enumerate(hashes[order].tolist())} if any(is_cut) else {},
             sums=sums,
             whole=_matches(totals, sums[-1].tolist()),
@@ -177,11 +174,11 @@ class OrderedMatches:
             if self.places and is_point(span):  # the hash tells which of those that begin alike it is
                 first, stop = self._places_of(span)
             else:
-                first, stop = places_in(self.keys, self.is_cut, span, possible=possible, since=last)
+                first, stop = self.keys.between(span, possible=possible, since=last)
                 last = stop
             found += self.sums[stop] - self.sums[first]
         if values.nan:
-            found += self.sums[-1] - self.sums[len(self.keys)]
+            found += self.sums[-1] - self.sums[len(self.keys.values)]
         return _matches(self.totals, found.tolist())
 
     def _places_of(self, point: Span) -> tuple[int, int]:

@@ -7,6 +7,7 @@ The sample tells which share of the rows that are known together is in a span of
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -42,21 +43,19 @@ class OrderedRows:
             self.nan_rows = Interval.between(float(low[is_nan].sum()), float(high[is_nan].sum()))
         else:
             self.nan_rows = Interval.exactly(facts.nans)
-        rows, flags = (low[~is_nan], high[~is_nan]), (hashed.is_known[~is_nan], found.is_cut[~is_nan])
-        keys, hashes = keys[~is_nan], found.hashes[~is_nan]
+        known = [each[~is_nan] for each in (keys, found.hashes, low, high, hashed.is_known, found.is_cut)]
         if hashed.empty:
-            rows = np.append(rows[0], hashed.empty), np.append(rows[1], hashed.empty)
-            flags = np.append(flags[0], True), np.append(flags[1], False)
-            keys, hashes = np.append(keys, np.array([b""], object)), np.append(hashes, np.uint64(0))
+            of_empty: Sequence[Any] = b"", np.uint64(0), hashed.empty, hashed.empty, True, False
+            known = [np.append(each, value) for each, value in zip(known, of_empty, strict=True)]
         is_bounded = not hashed.empty and facts.lower is not None and facts.upper is not None
         self._least: Cut | None = (0, facts.lower, 0) if is_bounded else None
         self._greatest: Cut | None = (0, facts.upper, 1) if is_bounded else None
-        self.known = KnownValues(keys, hashes, rows, flags)
+        self.known = KnownValues(*known)
         self._hashes_of = hashes_by(facts.type)
 
     def find(self, wanted: ValueSet, z: float) -> Found:
         """The rows with these values, null aside; bounds hold as often as ``z`` standard deviations say."""
-        if len(wanted.spans) == 1 and not self.known.has_cut and not (wanted.nan and self.nan_rows.upper):
+        if len(wanted.spans) == 1 and self.known.keys.is_cut is None and not (wanted.nan and self.nan_rows.upper):
             return self._of_span(wanted.spans[0], z)
         known, found = self.known, self.nan_rows if wanted.nan else NOTHING
         method = EXACT if self._hashed.is_complete else HEAVY
@@ -78,11 +77,11 @@ class OrderedRows:
                 # One value left out between two spans does not count as missing in the sample.
                 goes_on = is_point((before, span[0]))
                 before = span[1]
-                at = known.between(span)
+                at = known.keys.between(span)
                 low, high = known.rows_between(*at)
                 _append(certain, at, goes_on)
-                if known.has_cut:
-                    at = reached = known.between(span, possible=True, since=reached[1])
+                if known.keys.is_cut is not None:
+                    at = reached = known.keys.between(span, possible=True, since=reached[1])
                     high = known.rows_between(*at)[1]
                     _append(possible, at, goes_on)
             found = found.plus(Interval.between(low, high, self._hashed.likely))
@@ -112,8 +111,8 @@ class OrderedRows:
                     found = found.plus(Interval(1, float(start < stop), 1))
                 continue
             has_range = True
-            reached = known.between(span, possible=True, since=reached[1])
-            certain, possible = (known.count_between(*each) for each in (known.between(span), reached))
+            reached = known.keys.between(span, possible=True, since=reached[1])
+            certain, possible = (known.count_between(*each) for each in (known.keys.between(span), reached))
             found = found.plus(Interval.between(certain[0], possible[0]))
             least, most = least + certain[1], most + possible[1]
         if has_range and not self._hashed.is_complete:
@@ -129,7 +128,7 @@ class OrderedRows:
         if clipped is None:
             return NOTHING, method
         of_one = is_point(clipped)
-        start, stop = at = known.find(clipped[0][1]) if of_one else known.between(clipped)
+        start, stop = at = known.find(clipped[0][1]) if of_one else known.keys.between(clipped)
         low, high = known.rows_between(start, stop)
         found = Interval.between(low, high, self._hashed.likely)
         if self._hashed.is_complete:

@@ -80,11 +80,11 @@ class TupleGrid(NamedTuple):
         """
         matches = np.ones(len(self.low), np.bool_)
         for column, at, values in zip(self.columns, self.at, wanted, strict=True):
-            if any(map(column.is_doubtful, values.spans)):
+            if any(map(column.keys.is_doubtful, values.spans)):
                 return None
-            passes = np.zeros(len(column.keys) + 1, np.bool_)
+            passes = np.zeros(len(column.keys.values) + 1, np.bool_)
             for start, stop in values.spans:
-                passes[column.place(start) : column.place(stop)] = True
+                passes[column.keys.place(start) : column.keys.place(stop)] = True
             passes[-1] = values.null
             matches &= passes[at]
         low, high = float(self.low[matches].sum()), float(self.high[matches].sum())

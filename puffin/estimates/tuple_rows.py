@@ -122,23 +122,23 @@ class TupleRows:
         at = hashes.index(None)
         part, known = parts[at], parts[at].column.known_values
         facts = part.column.facts, self._column.facts
-        if known is None or not part.column.is_complete or len(known.keys) > _MOST_OF_RANGE:
+        if known is None or not part.column.is_complete or len(known.keys.values) > _MOST_OF_RANGE:
             return None
         if any(each.added != 0 or each.removed != 0 for each in facts) or (part.values.nan and facts[0].nans != 0):
             return None
-        if any(known.is_doubtful(span) for span in part.values.spans):
+        if any(known.keys.is_doubtful(span) for span in part.values.spans):
             return None
         others = [each for i, each in enumerate(hashes) if i != at and each is not None]
         if math.prod(map(len, others)) > _MOST_OF_COLUMN:
             return None
         along = self._found_along(at, others, known.hashes)
-        spans = [(known.place(start), known.place(stop)) for start, stop in part.values.spans]
+        spans = [(known.keys.place(start), known.keys.place(stop)) for start, stop in part.values.spans]
         if part.values.null:
-            spans.append((len(known.keys), len(known.keys) + 1))
+            spans.append((len(known.keys.values), len(known.keys.values) + 1))
         some = Interval.between(*along.between(spans), self._counted.likely)
         if self._counted.theta == MAX_THETA:
             return some
-        every = Interval.between(*along.between([(0, len(known.keys) + 1)]), self._counted.likely)
+        every = Interval.between(*along.between([(0, len(known.keys.values) + 1)]), self._counted.likely)
         of_points = _least(each.rows for i, each in enumerate(parts) if i != at)
         unknown = max(0.0, of_points.rows - every.rows)
         share = part.rows.rows / max(facts[0].rows, 1)

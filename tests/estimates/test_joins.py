@@ -210,8 +210,8 @@ class Side:
         low = np.where(is_heavy, rng.integers(8, 90, len(hashes)), rng.integers(1, 7, len(hashes))).astype(np.float64)
         high = low + np.where(is_heavy & (hashes >= np.uint64(theta)), rng.integers(0, 4, len(hashes)), 0)
         self.counted = Counted(theta, hashes, low, high, is_heavy, 0.5, 7.0, None, None)
-        flags = is_heavy, np.zeros(len(hashes), np.bool_)
-        self.values = KnownValues((hashes % np.uint64(397)).astype(np.int64), hashes, (low, high), flags)
+        keys, is_cut = (hashes % np.uint64(397)).astype(np.int64), np.zeros(len(hashes), np.bool_)
+        self.values = KnownValues(keys, hashes, low, high, is_heavy, is_cut)
 
 
 def restricted(side: Side, spans: list[Span]) -> dict[int, tuple[float, float, bool]]:
@@ -281,9 +281,7 @@ def sampled(hashes: np.ndarray, rows: np.ndarray, theta: int, heavy: float = 10)
     missed = 0.0 if theta == MAX_THETA else float(rows[~kept].max(initial=0))
     hashes, rows, is_heavy = hashes[kept], rows[kept].astype(np.float64), is_heavy[kept]
     counted = Counted(theta, hashes, rows, rows, is_heavy, 0.5, missed, None, None)
-    return counted, KnownValues(
-        hashes.astype(np.int64), hashes, (rows, rows), (is_heavy, np.zeros(len(rows), np.bool_))
-    )
+    return counted, KnownValues(hashes.astype(np.int64), hashes, rows, rows, is_heavy, np.zeros(len(rows), np.bool_))
 
 
 @pytest.mark.parametrize("most", [1, 3])
