@@ -154,7 +154,7 @@ class SideRows(NamedTuple):
 class _Sum(NamedTuple):
     """What is summed over the values: the product of rows, or the rows of one side that have a partner."""
 
-    exact: tuple[float, float, float]
+    exact: Interval
     light: Sums
     whole_light: Sums
     left_rows: bool
@@ -168,13 +168,14 @@ def join_rows(found: Matches, whole: Matches | None = None) -> JoinRows:
     If these are not all values, ``whole`` has all: they tell what values may have of which the sample has none.
     """
     whole = whole or found
-    if found.is_complete:
+    some, every = found.common, whole.common
+    if found.totals.is_complete:
         method = EXACT
     else:
-        method = HEAVY_AND_SAMPLE if found.left.heavy or found.right.heavy or found.both_heavy else SAMPLE
-    rows = _summed(found, whole, _Sum(found.exact_rows, found.light_rows, whole.light_rows, True, True))
-    left_semi = _summed(found, whole, _Sum(found.exact_left, found.light_left, whole.light_left, True, False))
-    right_semi = _summed(found, whole, _Sum(found.exact_right, found.light_right, whole.light_right, False, True))
+        method = HEAVY_AND_SAMPLE if found.left.heavy or found.right.heavy or some.both_heavy else SAMPLE
+    rows = _summed(found, whole, _Sum(some.exact_rows, some.light_rows, every.light_rows, True, True))
+    left_semi = _summed(found, whole, _Sum(some.exact_left, some.light_left, every.light_left, True, False))
+    right_semi = _summed(found, whole, _Sum(some.exact_right, some.light_right, every.light_right, False, True))
     return JoinRows(rows, left_semi, right_semi, method)
 
 
@@ -189,7 +190,7 @@ def join_within(found: OrderedMatches, values: ValueSet) -> JoinRows:
 
 
 def join_of_values(rows: Iterable[tuple[Interval, Interval]], is_complete: bool) -> JoinRows:
-    """Estimate a join of single values from the rows of each on both sides; ``is_complete`` as in `Matches`."""
+    """Estimate a join of single values from the rows of each on both sides; ``is_complete`` as in `Totals`."""
     joined = left_semi = right_semi = NOTHING
     for left, right in rows:
         joined = joined.plus(Interval(*(a * b for a, b in zip(left, right, strict=True))))
@@ -209,39 +210,39 @@ def _with_partner(rows: Interval, partners: Interval) -> Interval:
 
 
 def _summed(found: Matches, whole: Matches, sum_: _Sum) -> Interval:
-    low, mid, high = sum_.exact
-    if found.is_complete:
-        return Interval(mid, low, high)
+    totals = found.totals
+    if totals.is_complete:
+        return sum_.exact
     light = _of_light(found, whole, sum_)
-    left = _unknown(found.left, (found.right_missed, found.right_spread), sum_.left_rows, sum_.right_rows)
-    right = _unknown(found.right, (found.left_missed, found.left_spread), sum_.right_rows, sum_.left_rows)
-    return Interval(mid, low, high).plus(_together((light, left, right)))
+    left = _unknown(found.left, (totals.right_missed, totals.right_spread), sum_.left_rows, sum_.right_rows)
+    right = _unknown(found.right, (totals.left_missed, totals.left_spread), sum_.right_rows, sum_.left_rows)
+    return sum_.exact.plus(_together((light, left, right)))
 
 
 def _of_light(found: Matches, whole: Matches, sum_: _Sum) -> Interval:
     """The sum over all light values, from that over the sampled ones."""
     if sum_.whole_light.values == 0:
         return _of_unseen(whole, sum_)
-    light = found.light
-    sides = [(light.left, light.left_total), (light.right, light.right_total)]
+    common, share = found.common, found.totals.share
+    sides = [(common.left_light, found.left_total), (common.right_light, found.right_total)]
     known = [at for at, (_, total) in enumerate(sides) if total is not None]
     if not known or sum_.light.values < _ENOUGH:
-        return sum_of(sum_.light, sum_.whole_light, found.share, AT_95)
+        return sum_of(sum_.light, sum_.whole_light, share, AT_95)
     # The rows of all light values on a side are known, apart from the sample. If the sum goes along with these, as it
     # does where each row has one partner, only what it differs from them is uncertain: a regression estimate.
-    both = found.light_rows.rows
+    both = common.products
     if sum_.left_rows and sum_.right_rows:
-        products = [light.left_left_right, light.left_right_right]
+        products = [common.left_left_right, common.left_right_right]
     else:
-        products = [found.light_left.squares, both] if sum_.left_rows else [both, found.light_right.squares]
+        products = [common.left_partnered_squares, both] if sum_.left_rows else [both, common.right_partnered_squares]
     along = np.array(products)[known]
-    squares = np.array([[light.left_squares, both], [both, light.right_squares]])[np.ix_(known, known)]
+    squares = np.array([[common.left_light_squares, both], [both, common.right_light_squares]])[np.ix_(known, known)]
     factors = np.linalg.lstsq(squares, along, rcond=_ALIKE)[0]
-    beyond = [(total or 0.0) - sampled / found.share for sampled, total in sides]
-    rows = max(0.0, sum_.light.rows / found.share + float(factors @ np.array(beyond)[known]))
+    beyond = [(total or 0.0) - sampled / share for sampled, total in sides]
+    rows = max(0.0, sum_.light.rows / share + float(factors @ np.array(beyond)[known]))
     residual = max(0.0, sum_.light.squares - float(factors @ along))
-    variance = (1 - found.share) * (residual + _UNSEEN_ALIKE * sum_.light.squares / sum_.light.values)
-    reach = AT_95 * math.sqrt(variance) / found.share
+    variance = (1 - share) * (residual + _UNSEEN_ALIKE * sum_.light.squares / sum_.light.values)
+    reach = AT_95 * math.sqrt(variance) / share
     of_side = sides[0 if sum_.left_rows else 1][1]
     most = math.inf if (sum_.left_rows and sum_.right_rows) or of_side is None else of_side
     return Interval(rows, max(0.0, rows - reach), rows + reach).within(0, most)
@@ -249,10 +250,11 @@ def _of_light(found: Matches, whole: Matches, sum_: _Sum) -> Interval:
 
 def _of_unseen(whole: Matches, sum_: _Sum) -> Interval:
     """The sum over light values of which both samples have none: up to what chance may leave out of samples."""
-    light, most = whole.light, AT_95**2 * (1 - whole.share) / whole.share
+    light, totals = whole.common, whole.totals
+    most = AT_95**2 * (1 - totals.share) / totals.share
     sides = (
-        (sum_.left_rows, light.left, light.left_squares, light.left_total, whole.left_missed),
-        (sum_.right_rows, light.right, light.right_squares, light.right_total, whole.right_missed),
+        (sum_.left_rows, light.left_light, light.left_light_squares, whole.left_total, totals.left_missed),
+        (sum_.right_rows, light.right_light, light.right_light_squares, whole.right_total, totals.right_missed),
     )
     for counts, rows, squares, total, missed in sides:
         of_value = 0.0 if total == 0 else squares / rows if rows else missed

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from puffin.estimates.counted import Counted, Numbers
+from puffin.estimates.interval import Interval, Sums
 from puffin.sketches.hash_arrays import Counts, Flags, Hashes, bucket_of
 from puffin.sketches.theta_image import MAX_THETA
 
@@ -59,11 +60,11 @@ class CommonSums(NamedTuple):
 
     Attributes:
         both_heavy: How many values are heavy on both sides.
-        least_rows, likely_rows, most_rows: The products of the rows of values whose rows are known on both sides;
-            ``left`` and ``right`` the rows on one side of those with rows on the other.
+        least_rows, likely_rows, most_rows: The products of the rows of values whose rows are known on both sides, as
+            ``exact_rows`` together; ``left`` and ``right`` the rows on one side of those with rows on the other.
         partnered: How many light values have rows on both sides.
         products, left_partnered, right_partnered: Of these, the products of the rows of both sides, and the rows on
-            one side; ``squares`` the squares of these.
+            one side; ``squares`` the squares of these. As ``light_rows``, ``light_left`` and ``light_right`` together.
         left_light, right_light: The rows on one side of all light values; ``squares`` the squares of these.
         left_left_right, left_right_right: The squares of one side times the rows of the other.
     """
@@ -91,6 +92,30 @@ class CommonSums(NamedTuple):
     right_light_squares: float
     left_left_right: float
     left_right_right: float
+
+    @property
+    def exact_rows(self) -> Interval:
+        return Interval(self.likely_rows, self.least_rows, self.most_rows)
+
+    @property
+    def exact_left(self) -> Interval:
+        return Interval(self.likely_left, self.least_left, self.most_left)
+
+    @property
+    def exact_right(self) -> Interval:
+        return Interval(self.likely_right, self.least_right, self.most_right)
+
+    @property
+    def light_rows(self) -> Sums:
+        return Sums(self.partnered, self.products, self.products_squares)
+
+    @property
+    def light_left(self) -> Sums:
+        return Sums(self.partnered, self.left_partnered, self.left_partnered_squares)
+
+    @property
+    def light_right(self) -> Sums:
+        return Sums(self.partnered, self.right_partnered, self.right_partnered_squares)
 
 
 def terms_of(left: Counted, right: Counted, every: Hashes) -> Numbers:

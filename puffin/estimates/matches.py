@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 
 from puffin.estimates.counted import Counted, Numbers
-from puffin.estimates.interval import Sums
 from puffin.estimates.known_values import KnownValues, OrderedKeys
 from puffin.estimates.match_terms import CommonSums, OneSided, terms_of
 from puffin.estimates.value_set import Span, ValueSet, is_point
@@ -26,64 +25,16 @@ from puffin.sketches.theta_image import MAX_THETA
 _COMMON, _OF_SIDE = len(CommonSums._fields), len(OneSided._fields)
 
 
-class Light(NamedTuple):
+class Totals(NamedTuple):
     """
-    Sums over light values that either side has.
-
-    Attributes:
-        left, right: Their rows on a side; ``left_squares`` and ``right_squares`` the squares of these.
-        left_left_right, left_right_right: The squares of one side times the rows of the other.
-        left_total, right_total: The rows on a side of all values that are heavy on neither, sampled or not; None if
-            unknown.
-    """
-
-    left: float
-    right: float
-    left_squares: float
-    right_squares: float
-    left_left_right: float
-    left_right_right: float
-    left_total: float | None = None
-    right_total: float | None = None
-
-
-class Matches(NamedTuple):
-    """
-    The sums over some values that both sides may have.
+    What holds for all values of two columns, and is no sum.
 
     Attributes:
         share: Of all values, those in both samples.
         is_complete: Whether every value of both sides is known.
         left_missed, right_missed: No value that is not heavy on a side, and not in both samples, has more rows there.
         left_spread, right_spread: The variance of what is left over in the buckets of a side; infinite if unknown.
-        both_heavy: How many values are heavy on both sides.
-        exact_rows: The fewest, the likely, and the most products of the rows of values whose rows are known on both
-            sides; ``exact_left`` and ``exact_right`` the rows of one side of those with rows on the other.
-        light_rows, light_left, light_right: The same of light values.
-        light: What tells how the rows of light values go together.
-        left, right: The sums over the values that are heavy on one side only.
     """
-
-    share: float
-    is_complete: bool
-    left_missed: float
-    right_missed: float
-    left_spread: float
-    right_spread: float
-    both_heavy: float
-    exact_rows: tuple[float, float, float]
-    exact_left: tuple[float, float, float]
-    exact_right: tuple[float, float, float]
-    light_rows: Sums
-    light_left: Sums
-    light_right: Sums
-    light: Light
-    left: OneSided
-    right: OneSided
-
-
-class _Totals(NamedTuple):
-    """What holds for all values of two columns, and is no sum: see `Matches`."""
 
     share: float
     is_complete: bool
@@ -93,7 +44,7 @@ class _Totals(NamedTuple):
     right_spread: float
 
     @classmethod
-    def of(cls, left: Counted, right: Counted) -> _Totals:
+    def of(cls, left: Counted, right: Counted) -> Totals:
         theta, is_complete = min(left.theta, right.theta), left.theta == right.theta == MAX_THETA
         missed = (_most_missed(each, theta) for each in (left, right))
         spreads = (math.inf if each.left is None else float(each.left.var()) for each in (left, right))
@@ -105,12 +56,36 @@ def _most_missed(side: Counted, theta: int) -> float:
     return max(side.missed, float(side.high[~side.is_heavy & (side.hashes >= np.uint64(theta))].max(initial=0)))
 
 
+class Matches(NamedTuple):
+    """
+    The sums over some values that both sides may have.
+
+    Attributes:
+        left, right: The sums over the values that are heavy on one side only.
+        left_total, right_total: The rows on a side of all values that are heavy on neither, sampled or not; None if
+            unknown.
+    """
+
+    totals: Totals
+    common: CommonSums
+    left: OneSided
+    right: OneSided
+    left_total: float | None = None
+    right_total: float | None = None
+
+    @classmethod
+    def of(cls, totals: Totals, sums: Sequence[float]) -> Matches:
+        """From the sums of `terms_of`."""
+        of_left = _COMMON + _OF_SIDE
+        left, right = OneSided._make(sums[_COMMON:of_left]), OneSided._make(sums[of_left:])
+        return cls(totals, CommonSums._make(sums[:_COMMON]), left, right)
+
+
 def matches_of(left: Counted, right: Counted) -> Matches:
     """The sums over all values of two columns."""
     terms = terms_of(left, right, _united(left.hashes, right.hashes))
-    found = _matches(_Totals.of(left, right), terms.sum(axis=1).tolist())
-    left_total, right_total = _light_total(left, found.right), _light_total(right, found.left)
-    return found._replace(light=found.light._replace(left_total=left_total, right_total=right_total))
+    found = Matches.of(Totals.of(left, right), terms.sum(axis=1).tolist())
+    return found._replace(left_total=_light_total(left, found.right), right_total=_light_total(right, found.left))
 
 
 def _light_total(side: Counted, heavy_on_other: OneSided) -> float | None:
@@ -129,7 +104,7 @@ class OrderedMatches:
     ``places`` has the place of each by its hash, 0 for the empty string; else it is empty.
     """
 
-    totals: _Totals
+    totals: Totals
     keys: OrderedKeys
     places: dict[int, int]
     sums: Numbers
@@ -158,13 +133,13 @@ class OrderedMatches:
         terms = terms_of(left_rows, right_rows, every)[:, [*in_order, *np.delete(np.arange(len(every)), in_order)]]
         sums = np.zeros((len(every) + 1, len(terms)))
         np.cumsum(terms.T, axis=0, out=sums[1:])
-        totals = _Totals.of(left_rows, right_rows)
+        totals = Totals.of(left_rows, right_rows)
         return cls(
             totals=totals,
             keys=OrderedKeys([keys[i] for i in order], is_cut if any(is_cut) else None),
             places={hashed: place for place, hashed in enumerate(hashes[order].tolist())} if any(is_cut) else {},
             sums=sums,
-            whole=_matches(totals, sums[-1].tolist()),
+            whole=Matches.of(totals, sums[-1].tolist()),
         )
 
     def within(self, values: ValueSet, *, possible: bool = False) -> Matches:
@@ -179,36 +154,12 @@ class OrderedMatches:
             found += self.sums[stop] - self.sums[first]
         if values.nan:
             found += self.sums[-1] - self.sums[len(self.keys.values)]
-        return _matches(self.totals, found.tolist())
+        return Matches.of(self.totals, found.tolist())
 
     def _places_of(self, point: Span) -> tuple[int, int]:
         value = point[0][1]
         place = self.places.get(hash_one(value) if value else 0)
         return (0, 0) if place is None else (place, place + 1)
-
-
-def _matches(totals: _Totals, sums: Sequence[float]) -> Matches:
-    common, rest = CommonSums._make(sums[:_COMMON]), sums[_COMMON:]
-    return Matches(
-        **totals._asdict(),
-        both_heavy=common.both_heavy,
-        exact_rows=(common.least_rows, common.likely_rows, common.most_rows),
-        exact_left=(common.least_left, common.likely_left, common.most_left),
-        exact_right=(common.least_right, common.likely_right, common.most_right),
-        light_rows=Sums(common.partnered, common.products, common.products_squares),
-        light_left=Sums(common.partnered, common.left_partnered, common.left_partnered_squares),
-        light_right=Sums(common.partnered, common.right_partnered, common.right_partnered_squares),
-        light=Light(
-            left=common.left_light,
-            right=common.right_light,
-            left_squares=common.left_light_squares,
-            right_squares=common.right_light_squares,
-            left_left_right=common.left_left_right,
-            left_right_right=common.left_right_right,
-        ),
-        left=OneSided._make(rest[:_OF_SIDE]),
-        right=OneSided._make(rest[_OF_SIDE:]),
-    )
 
 
 def _united(left: Hashes, right: Hashes) -> Hashes:
