@@ -7,9 +7,10 @@ taken as independent of each other; the bounds are Fréchet's, which hold howeve
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from puffin.estimates.column_rows import ColumnRows
@@ -20,14 +21,13 @@ from puffin.estimates.value_set import ANY, ValueSet, compared
 from puffin.tables.expression import Combination, Constant, Expression, Predicate
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TableRows:
     """
     The rows of a table, and those of its columns by field id; ``column`` loads them when they are asked for.
 
     Attributes:
         sets: The field ids, which ascend, of the sets of columns that have a joint sketch; the largest sets first.
-        in_sets: The field ids of all these columns.
         tuples: The rows of the tuples of such a set; None if its sketch cannot be read.
         partitions: The fewest and the most rows that pass, as partitions tell; None if these tell nothing.
     """
@@ -37,10 +37,11 @@ class TableRows:
     sets: tuple[tuple[int, ...], ...] = ()
     tuples: Callable[[tuple[int, ...]], TupleRows | None] = lambda _: None
     partitions: Callable[[FilterPart], tuple[int, int] | None] | None = None
-    in_sets: frozenset[int] = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "in_sets", frozenset().union(*self.sets))
+    @functools.cached_property
+    def in_sets(self) -> frozenset[int]:
+        """The field ids of all columns of these sets."""
+        return frozenset().union(*self.sets)
 
 
 class OfColumn(NamedTuple):
