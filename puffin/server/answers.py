@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from puffin.server.documents import Document
 
 
-class _Document(BaseModel):
-    model_config = ConfigDict(alias_generator=lambda name: name.replace("_", "-"))
-
-
-class ColumnDocument(_Document):
+class ColumnDocument(Document):
     """What is known of a column; null where nothing is."""
 
     column: str
@@ -35,7 +33,7 @@ class ColumnDocument(_Document):
     reason: str | None = Field(None, description="Why statistics that are there do not count.")
 
 
-class TableDocument(_Document):
+class TableDocument(Document):
     """The answers for one snapshot of a table."""
 
     table: str
@@ -44,7 +42,7 @@ class TableDocument(_Document):
     columns: list[ColumnDocument]
 
 
-class ProblemDocument(_Document):
+class ProblemDocument(Document):
     """What is wrong with a request (RFC 9457)."""
 
     type: str = Field(description="`urn:puffin-sidecar:problem:` and the kind of problem; stable.")
@@ -54,13 +52,13 @@ class ProblemDocument(_Document):
     instance: str = Field(description="The path of the request; in a batch, with the place of the question in it.")
 
 
-class BatchDocument(_Document):
+class BatchDocument(Document):
     """An answer, or what is wrong, for each question, in their order."""
 
     results: list[TableDocument | ProblemDocument]
 
 
-class SideDocument(_Document):
+class SideDocument(Document):
     """One side of a join."""
 
     table: str
@@ -69,14 +67,14 @@ class SideDocument(_Document):
     row_count: int | None
 
 
-class MethodDocument(_Document):
+class MethodDocument(Document):
     """How the rows of a predicate were found."""
 
     predicate: str
     method: str
 
 
-class JoinDocument(_Document):
+class JoinDocument(Document):
     """What two columns have in common, and what an equi-join over them gives; null where that is not known."""
 
     left: SideDocument
@@ -117,10 +115,10 @@ class JoinDocument(_Document):
     right_outer_lower: int | None = None
     right_outer_upper: int | None = None
     left_methods: list[MethodDocument] = Field([], description="Of the predicates of the filter of the side.")
-    right_methods: list[MethodDocument] = []
+    right_methods: list[MethodDocument] = Field([])
 
 
-class EstimateDocument(_Document):
+class EstimateDocument(Document):
     """The rows that a filter leaves, and the groups that a grouping makes."""
 
     table: str
@@ -140,7 +138,7 @@ class EstimateDocument(_Document):
     methods: list[MethodDocument]
 
 
-class PrunedDocument(_Document):
+class PrunedDocument(Document):
     """How many files were left out, each at the first step that excludes it."""
 
     partition: int
@@ -148,21 +146,21 @@ class PrunedDocument(_Document):
     index: int
 
 
-class PlannedIndexDocument(_Document):
+class PlannedIndexDocument(Document):
     """The part of an index in a plan."""
 
     columns: list[str] = Field(description="The columns of the filter that have an index.")
     files_covered: int = Field(description="Files that the index has for all of them.")
 
 
-class DeleteFileDocument(_Document):
+class DeleteFileDocument(Document):
     """A file that says which rows of a data file are deleted."""
 
     path: str
     content: Literal["POSITION_DELETES", "EQUALITY_DELETES"]
 
 
-class PlannedFileDocument(_Document):
+class PlannedFileDocument(Document):
     """A data file that can hold matching rows."""
 
     path: str
@@ -176,7 +174,7 @@ class PlannedFileDocument(_Document):
     delete_files: list[DeleteFileDocument]
 
 
-class PlanDocument(_Document):
+class PlanDocument(Document):
     """The data files that can hold rows that match the filter."""
 
     table: str
@@ -193,7 +191,7 @@ class PlanDocument(_Document):
     files: list[PlannedFileDocument]
 
 
-class PlanCountDocument(_Document):
+class PlanCountDocument(Document):
     """The plans of a table since the server started, and the files that they left out."""
 
     table: str
@@ -204,13 +202,13 @@ class PlanCountDocument(_Document):
     bytes_not_read: int = Field(description="The size of the files that were left out.")
 
 
-class PlansDocument(_Document):
+class PlansDocument(Document):
     """The tables that were planned, those with the most plans first; the last thousand tables are counted."""
 
     tables: list[PlanCountDocument]
 
 
-class ListedTableDocument(_Document):
+class ListedTableDocument(Document):
     """A table that has statistics."""
 
     table: str
@@ -220,7 +218,7 @@ class ListedTableDocument(_Document):
     snapshots_behind: int | None = Field(description="How many snapshots have changed the rows since.")
 
 
-class TablesDocument(_Document):
+class TablesDocument(Document):
     """A page of the list of tables, by name."""
 
     tables: list[ListedTableDocument]
@@ -228,7 +226,7 @@ class TablesDocument(_Document):
     next: str | None = Field(description="What `after` has to be for the next page; null if this is the last.")
 
 
-class TableStatusDocument(_Document):
+class TableStatusDocument(Document):
     """What the metadata of a table says of its statistics and its index; null where that is not known."""
 
     table: str
@@ -249,13 +247,13 @@ class TableStatusDocument(_Document):
     state_reason: str | None = Field(description="Why it says so.")
 
 
-class StatusDocument(_Document):
+class StatusDocument(Document):
     """Every table, the lowest health first."""
 
     tables: list[TableStatusDocument]
 
 
-class PointDocument(_Document):
+class PointDocument(Document):
     """A column as of the rows of one snapshot."""
 
     snapshot_id: int
@@ -268,7 +266,7 @@ class PointDocument(_Document):
     row_count: int | None
 
 
-class HistoryDocument(_Document):
+class HistoryDocument(Document):
     """A column's statistics over the snapshots that have some of their own, the oldest first."""
 
     table: str
@@ -276,7 +274,7 @@ class HistoryDocument(_Document):
     points: list[PointDocument]
 
 
-class HeavyDocument(_Document):
+class HeavyDocument(Document):
     """A frequent value."""
 
     value: Any = Field(description="In JSON single-value form.")
@@ -286,7 +284,7 @@ class HeavyDocument(_Document):
     upper: int
 
 
-class BucketDocument(_Document):
+class BucketDocument(Document):
     """The rows of the values from ``first`` to ``last``, without ``last`` if the next bucket begins with it."""
 
     first: Any
@@ -296,7 +294,7 @@ class BucketDocument(_Document):
     upper: int
 
 
-class DistributionDocument(_Document):
+class DistributionDocument(Document):
     """How the rows of a column are spread over its values."""
 
     table: str
@@ -311,7 +309,7 @@ class DistributionDocument(_Document):
     histogram: list[BucketDocument] = Field(description="At most 24 buckets, in the order of values.")
 
 
-class DumpDocument(_Document):
+class DumpDocument(Document):
     """A statistics file: its sizes in bytes, its properties and its blobs, with what their sketches say."""
 
     path: str
@@ -322,7 +320,7 @@ class DumpDocument(_Document):
     blobs: list[dict[str, Any]]
 
 
-class HealthDocument(_Document):
+class HealthDocument(Document):
     """How the server is."""
 
     status: Literal["ok", "ready"]

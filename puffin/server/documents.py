@@ -18,14 +18,17 @@ LONGEST_FILTER = 65_536
 Name = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00-\x1f\x7f]+$")]
 AnyName = Annotated[str, Field(min_length=1, max_length=4096)]
 ColumnName = Annotated[str, Field(min_length=1, max_length=512)]
+FilterText = Annotated[str, Field(max_length=LONGEST_FILTER)]
 RefName = Annotated[str, Field(min_length=1, max_length=512)]
 
 
-class _Document(BaseModel):
+class Document(BaseModel):
+    """A document of the HTTP interface, or the parameters of a query; words of its keys have ``-`` between them."""
+
     model_config = ConfigDict(alias_generator=lambda name: name.replace("_", "-"))
 
 
-class _Query(_Document):
+class _Query(Document):
     model_config = ConfigDict(extra="forbid")
 
 
@@ -87,9 +90,7 @@ class JoinSide(_Body):
 
     table: Name
     column: ColumnName
-    where: Annotated[str, Field(max_length=LONGEST_FILTER)] | None = Field(
-        None, description="A row filter in pyiceberg's grammar; without one, all rows."
-    )
+    where: FilterText | None = Field(None, description="A row filter in pyiceberg's grammar; without one, all rows.")
 
 
 class JoinRequest(_Body):
@@ -103,9 +104,7 @@ class EstimateRequest(_Body):
     """A filter and a grouping of a table, at one of its snapshots, as for a query."""
 
     table: Name
-    where: Annotated[str, Field(max_length=LONGEST_FILTER)] | None = Field(
-        None, description="A row filter in pyiceberg's grammar; without one, all rows."
-    )
+    where: FilterText | None = Field(None, description="A row filter in pyiceberg's grammar; without one, all rows.")
     group_by: Annotated[list[ColumnName], Field(max_length=MOST_COLUMNS)] | None = Field(
         None, description="Columns to group by; null is one group."
     )
@@ -117,7 +116,7 @@ class PlanRequest(_Body):
     """The rows that a scan of a table wants, at one of its snapshots, as for a query."""
 
     table: Name
-    where: Annotated[str, Field(max_length=LONGEST_FILTER)] | None = Field(
+    where: FilterText | None = Field(
         None, description="A row filter in pyiceberg's grammar; without one, all files are planned."
     )
     snapshot_id: int | None = None

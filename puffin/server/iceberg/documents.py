@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from puffin.server.documents import Document
 
 
-class _Document(BaseModel):
-    model_config = ConfigDict(alias_generator=lambda name: name.replace("_", "-"))
-
-
-class ConfigDocument(_Document):
+class ConfigDocument(Document):
     """What is served."""
 
     defaults: dict[str, str]
@@ -19,35 +17,35 @@ class ConfigDocument(_Document):
     endpoints: list[str]
 
 
-class NamespacesDocument(_Document):
+class NamespacesDocument(Document):
     """Namespaces, each as its levels."""
 
     namespaces: list[list[str]]
     next_page_token: str | None = None
 
 
-class NamespaceDocument(_Document):
+class NamespaceDocument(Document):
     """A namespace."""
 
     namespace: list[str]
     properties: dict[str, str]
 
 
-class TableIdentifierDocument(_Document):
+class TableIdentifierDocument(Document):
     """The name of a table."""
 
     namespace: list[str]
     name: str
 
 
-class TablesOfNamespaceDocument(_Document):
+class TablesOfNamespaceDocument(Document):
     """The tables of a namespace."""
 
     identifiers: list[TableIdentifierDocument]
     next_page_token: str | None = None
 
 
-class LoadedTableDocument(_Document):
+class LoadedTableDocument(Document):
     """A table: its metadata, and who plans its scans."""
 
     metadata_location: str
@@ -55,13 +53,13 @@ class LoadedTableDocument(_Document):
     config: dict[str, str]
 
 
-class CredentialsDocument(_Document):
+class CredentialsDocument(Document):
     """Fresh credentials for the files of a table."""
 
     storage_credentials: list[dict[str, Any]]
 
 
-class PlanTableScanRequest(_Document):
+class PlanTableScanRequest(Document):
     """What a scan needs."""
 
     snapshot_id: int | None = Field(
@@ -75,18 +73,18 @@ class PlanTableScanRequest(_Document):
     min_rows_requested: int | None = Field(None, description="Ignored.")
 
 
-class PlanTaskRequest(_Document):
+class PlanTaskRequest(Document):
     """A part of a plan."""
 
     plan_task: str
 
 
-class ScanTasksDocument(_Document):
+class ScanTasksDocument(Document):
     """Data files to read, and the delete files that apply to them."""
 
-    delete_files: list[dict[str, Any]] = []
-    file_scan_tasks: list[dict[str, Any]] = []
-    plan_tasks: list[str] = []
+    delete_files: list[dict[str, Any]] = Field([])
+    file_scan_tasks: list[dict[str, Any]] = Field([])
+    plan_tasks: list[str] = Field([])
 
 
 class PlanningDocument(ScanTasksDocument):
@@ -97,7 +95,7 @@ class PlanningDocument(ScanTasksDocument):
     error: dict[str, Any] | None = None
 
 
-class ErrorModel(_Document):
+class ErrorModel(Document):
     """What is wrong with a request."""
 
     message: str
@@ -105,12 +103,12 @@ class ErrorModel(_Document):
     code: int = Field(description="The status.")
 
 
-class IcebergErrorDocument(_Document):
+class IcebergErrorDocument(Document):
     """What is wrong with a request, as the protocol has it."""
 
     error: ErrorModel
 
 
-def body_of(model: type[BaseModel]) -> dict[str, Any]:
+def body_of(model: type[Document]) -> dict[str, Any]:
     """The description of a request's body, for a route that reads it by itself."""
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": model.model_json_schema()}}}}
