@@ -48,14 +48,12 @@ def create_app(settings: Settings, hosts: Hosts | None = None) -> App:
         dependencies=[Depends(_refuse_repeated)],
     )
     service, counted = Service(settings), metrics.Metrics(settings.more_metrics)
-    entrance = Entrance(app, settings, hosts or Hosts(), service, counted)
-    _add_routes(app, _Handlers(service, entrance, counted))
+    _add_routes(app, _Handlers(service, counted))
     if settings.iceberg:
         from puffin.server.iceberg.routes import add_routes
 
-        add_routes(app, service, settings)
+        add_routes(app, service)
     methods = _methods(app)
-    entrance.routes = frozenset(methods)
 
     async def refuse(request: Request, error: Exception) -> Response:
         path = str(getattr(request.scope.get("route"), "path", request.scope["path"]))
@@ -68,21 +66,20 @@ def create_app(settings: Settings, hosts: Hosts | None = None) -> App:
     # The OpenAPI document is made on the first request for it: it takes longer than the rest of the start.
     make, is_guarded = app.openapi, settings.token is not None
     app.openapi = functools.cache(lambda: openapi.complete(make(), is_guarded=is_guarded))  # type: ignore[method-assign]
-    return entrance
+    return Entrance(app, methods, hosts or Hosts(), service, counted)
 
 
 class _Handlers:
     """The handlers of the routes; their docstrings are the descriptions in the OpenAPI document."""
 
-    def __init__(self, service: Service, entrance: Entrance, counted: metrics.Metrics) -> None:
+    def __init__(self, service: Service, counted: metrics.Metrics) -> None:
         self._service = service
-        self._entrance = entrance
         self._metrics = counted
 
     async def stats(self, request: Request, query: Annotated[documents.StatsQuery, Query()]) -> Response:
         """Look up columns of a table, from its metadata alone."""
         kept = await self._service.stats(_asked(query, query.column or None))
-        self._entrance.remember(request.scope["query_string"], kept)
+        self._service.warm.remember(request.scope["query_string"], kept)
         status, headers, body = Encoded.of(kept).response_to(request.scope["headers"])
         response = Response(body, status)
         response.raw_headers = headers
@@ -140,8 +137,7 @@ class _Handlers:
 
     async def metrics(self) -> Response:
         """Counters and histograms for Prometheus."""
-        running = {"puffin_http_requests_running": self._entrance.running}
-        text = self._metrics.render({**running, **self._service.metrics()})
+        text = self._metrics.render(self._service.metrics())
         return Response(text, headers={"content-type": metrics.MEDIA_TYPE})
 
 

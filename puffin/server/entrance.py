@@ -13,13 +13,11 @@ import contextlib
 import logging
 import time
 import traceback
-import weakref
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any, TypeAlias
 
-from puffin.lookup.cache import Kept
 from puffin.server import page
-from puffin.server.encoded import COMMON, IS_HEAD, Encoded
+from puffin.server.encoded import COMMON, IS_HEAD
 from puffin.server.hosts import Hosts
 from puffin.server.iceberg import errors as iceberg_errors
 from puffin.server.iceberg.errors import error_body, iceberg_problem
@@ -27,7 +25,6 @@ from puffin.server.iceberg.paths import ICEBERG, ICEBERG_CONFIG, ICEBERG_V1
 from puffin.server.metrics import Metrics
 from puffin.server.problems import MEDIA_TYPE, Problem
 from puffin.server.service import Service
-from puffin.server.settings import Settings
 from puffin.server.tokens import has_token
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -43,8 +40,6 @@ READY = "/readyz"
 OPEN = frozenset({HEALTH, READY, *page.FILES})
 """Paths that need no token: they reveal nothing about tables."""
 
-_MOST_WARM = 4096
-_LONGEST_WARM = 4096  # bytes of a query string
 _LINGER = 1.0  # seconds
 _PIECE = 256 * 1024  # bytes of a response
 _OTHER = "other"  # the route in metrics of unknown paths
@@ -53,21 +48,17 @@ _logger = logging.getLogger(__name__)
 
 
 class Entrance:
-    """The outermost ASGI application; ``routes`` are the paths that metrics may name, ``running`` counts requests."""
+    """The outermost ASGI application; ``routes`` are the paths that metrics may name."""
 
-    def __init__(self, app: App, settings: Settings, hosts: Hosts, service: Service, metrics: Metrics) -> None:
+    def __init__(self, app: App, routes: Collection[str], hosts: Hosts, service: Service, metrics: Metrics) -> None:
         self._app = app
         self._hosts = hosts
-        self.routes: frozenset[str] = frozenset()
-        self._limits = settings.limits
-        self._token = settings.token
-        self._lookup = service.lookup
-        self._asked = service.asked
+        self.routes = frozenset(routes)
+        self._limits = service.settings.limits
+        self._token = service.settings.token
+        self._warm = service.warm
         self._service = service
-        self._metrics = metrics
-        # Weak, so that an answer that the lookup drops does not stay in memory with the metadata of its view.
-        self._warm: dict[bytes, weakref.ref[Kept]] = {}
-        self.running = 0
+        self.metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -81,18 +72,18 @@ class Entrance:
             status = await _refuse(_MISDIRECTED, path, send)
         elif self._is_open(path) or (self._token is not None and has_token(scope["headers"], self._token)):
             if path == STATS and scope["method"] == "GET":
-                answer = self._warm_answer(scope["query_string"])
+                answer = self._warm.answer(scope["query_string"])
                 if answer is not None:
                     status, headers, body = answer.response_to(scope["headers"])
                     await send({"type": "http.response.start", "status": status, "headers": headers})
                     await send({"type": "http.response.body", "body": body})
-                    self._metrics.observe(STATS, status, time.perf_counter() - began)
+                    self.metrics.observe(STATS, status, time.perf_counter() - began)
                     return
             status = await self._route(scope, receive, send)
         else:
             status = await _refuse(_UNAUTHORIZED, path, send)
         template = getattr(scope.get("route"), "path", path)
-        self._metrics.observe(template if template in self.routes else _OTHER, status, time.perf_counter() - began)
+        self.metrics.observe(template if template in self.routes else _OTHER, status, time.perf_counter() - began)
 
     def _is_open(self, path: str) -> bool:
         return self._token is None or path in OPEN or (path.startswith(ICEBERG) and self._is_forwarded(path))
@@ -105,22 +96,6 @@ class Entrance:
         name = path.removeprefix(ICEBERG_V1).partition("/")[0]
         return others.get(name, self._service).upstream is not None
 
-    def remember(self, query_string: bytes, kept: Kept) -> None:
-        """Answer the same query string with this answer, as long as that is valid."""
-        if len(query_string) <= _LONGEST_WARM:
-            self._warm[query_string] = weakref.ref(kept)
-            if len(self._warm) > _MOST_WARM:
-                del self._warm[next(iter(self._warm))]
-
-    def _warm_answer(self, query_string: bytes) -> Encoded | None:
-        known = self._warm.get(query_string)
-        kept = None if known is None else known()
-        if kept is None or not self._lookup.is_fresh(kept):
-            return None
-        self._asked(kept.answer.table)
-        answer: Encoded | None = kept.encoded
-        return answer
-
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> int:
         response: list[Message] = []
 
@@ -129,13 +104,13 @@ class Entrance:
 
         try:
             body = await self._body_in_time(scope, receive)
-            if self.running >= self._limits.running and scope["path"] not in OPEN:
+            if self.metrics.running >= self._limits.running and scope["path"] not in OPEN:
                 raise Problem.too_many("the server is busy")
-            self.running += 1
+            self.metrics.running += 1
             try:
                 await asyncio.wait_for(self._app(scope, _replay(body), collect), self._limits.request_seconds)
             finally:
-                self.running -= 1
+                self.metrics.running -= 1
         except Exception as exc:
             is_iceberg = scope["path"].startswith(ICEBERG)
             problem = iceberg_problem(exc) if is_iceberg else Problem.of(exc)

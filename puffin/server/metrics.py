@@ -35,10 +35,15 @@ _HELP = {
 
 
 class Metrics:
-    """Requests by route and status, and their duration; ``more`` gives text of metrics that are counted elsewhere."""
+    """
+    Requests by route and status, and their duration; and how many are ``running``.
+
+    ``more`` gives text of metrics that are counted elsewhere.
+    """
 
     def __init__(self, more: Callable[[], str] | None = None) -> None:
         self._more = more
+        self.running = 0
         self._requests: Counter[tuple[str, int]] = Counter()
         self._durations: defaultdict[str, _Histogram] = defaultdict(_Histogram)
 
@@ -67,7 +72,7 @@ class Metrics:
                 yield f'{name}_bucket{{route="{route}",le="{bound}"}} {so_far}'
             yield f'{name}_sum{{route="{route}"}} {histogram.total:.9g}'
             yield f'{name}_count{{route="{route}"}} {so_far}'
-        for name, value in values.items():
+        for name, value in {"puffin_http_requests_running": self.running, **values}.items():
             yield from _head(name, "counter" if name.endswith("_total") else "gauge")
             yield f"{name} {value}"
 

@@ -41,6 +41,7 @@ from puffin.server.plan_counts import PlanCounts
 from puffin.server.problems import Problem
 from puffin.server.roots import Roots
 from puffin.server.settings import Settings
+from puffin.server.warm import WarmAnswers
 from puffin.server.workers import Workers
 from puffin.storage import store_for
 
@@ -76,17 +77,18 @@ class Service:
 
     Attributes:
         upstream: The REST catalog that authorizes the callers of the REST face, or None.
+        warm: Answers to the query strings of earlier requests.
         plans: Counts of the plans that were made; used on the event loop alone.
         asked: Told of each table that planners asked about, once they are answered.
         warehouses: Services for the other catalogs of the REST face, by name; they share threads and counts with this.
     """
 
     def __init__(self, settings: Settings, shared: Service | None = None) -> None:
+        self.settings = settings
         self._table_seconds = settings.limits.table_seconds
         self._roots = Roots(settings.roots)
         self._workers: Workers = Workers(settings.limits) if shared is None else shared._workers
         self.asked = settings.asked
-        self._verdicts = settings.verdicts
         self._has_catalog = settings.catalog is not None
         self.upstream = upstream_of(settings)
         self.plans: PlanCounts = PlanCounts() if shared is None else shared.plans
@@ -97,6 +99,7 @@ class Service:
             ttl_seconds=settings.ttl_seconds,
             store_for=functools.partial(store_for, confine=self._roots.confine),
         )
+        self.warm = WarmAnswers(self.lookup, self.asked)
         self.warehouses = {name: Service(settings.of_warehouse(name), self) for name in settings.warehouses}
 
     async def stats(self, asked: Asked) -> Kept:
@@ -193,7 +196,7 @@ class Service:
                 found.append(await self._status(table, until))
 
         await asyncio.gather(*(some() for _ in range(_STATUS_AT_ONCE)))
-        verdicts = self._verdicts()
+        verdicts = self.settings.verdicts()
         return encode({"tables": [_status_json(each, verdicts) for each in sorted(found, key=lambda each: each.need)]})
 
     async def history(self, table: str, column: str) -> bytes:

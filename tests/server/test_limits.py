@@ -115,7 +115,7 @@ def test_slow_table_does_not_delay_others(
 
     async def story() -> None:
         stuck = [asyncio.ensure_future(status(slow)) for _ in range(30)]
-        await _until(lambda: client.http._transport.app.running == len(stuck))
+        await _until(lambda: client.http._transport.app.metrics.running == len(stuck))
         assert await asyncio.gather(*map(status, fast)) == [200] * len(fast)
         assert not any(each.done() for each in stuck)
         hanging.end()
@@ -186,7 +186,7 @@ def test_full_server_answers_429_except_from_its_cache(
 
     async def story() -> None:
         stuck = [asyncio.ensure_future(status("/v1/stats", table=slow)) for _ in range(3)]
-        await _until(lambda: client.http._transport.app.running == len(stuck))
+        await _until(lambda: client.http._transport.app.metrics.running == len(stuck))
         assert await status("/v1/stats", table=tmp_path / "cold") == 429
         assert await status("/v1/stats", table=warm) == 200
         assert await status("/healthz") == 200

@@ -32,7 +32,6 @@ from puffin.server.iceberg.errors import error_document, iceberg_problem
 from puffin.server.iceberg.paths import ICEBERG_CONFIG, ICEBERG_V1
 from puffin.server.iceberg.plans import Owner, Plans, plan_tasks
 from puffin.server.service import Service
-from puffin.server.settings import Settings
 from puffin.server.tokens import has_token
 
 _NAMESPACES = "namespaces"
@@ -63,7 +62,8 @@ class Face:
     ``warehouse`` is the name by which clients ask for the catalog, if it is not the first of the server.
     """
 
-    def __init__(self, service: Service, settings: Settings, warehouse: str | None = None) -> None:
+    def __init__(self, service: Service, warehouse: str | None = None) -> None:
+        settings = service.settings
         self._service = service
         self._warehouse = warehouse
         # A catalog behind this one lists its tables for each caller; only directories are ours to list then.
@@ -258,16 +258,16 @@ ENDPOINTS = [
 """What a client may ask, as ``/v1/config`` names it: nothing that would change a table."""
 
 
-def add_routes(app: FastAPI, service: Service, settings: Settings) -> None:
+def add_routes(app: FastAPI, service: Service) -> None:
     """Add the routes of the face to an application."""
-    first = Face(service, settings)
-    others = {name: Face(of, settings.of_warehouse(name), name) for name, of in service.warehouses.items()}
+    first, catalog = Face(service), service.settings.catalog
+    others = {name: Face(of, name) for name, of in service.warehouses.items()}
 
     async def config(request: Request, warehouse: str | None = None) -> Response:
         chosen = first
-        if others and warehouse not in (None, settings.catalog):
+        if others and warehouse not in (None, catalog):
             if warehouse not in others:
-                names = ", ".join((str(settings.catalog), *others))
+                names = ", ".join((str(catalog), *others))
                 raise UsageError(f"warehouse: expected one of {names}, found {str(warehouse)[:_SHOWN]!r}")
             chosen = others[warehouse]
         return await chosen.config(request)
