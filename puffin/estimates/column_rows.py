@@ -176,8 +176,7 @@ class ColumnRows:
         if zeros_of(facts.type) is None or self.distinct.upper < 2:
             return NOTHING
         if facts.distribution is not None:
-            low, high = rarer_zero(facts.type, facts.distribution, facts.counts)
-            return Interval(low, low, high)
+            return rarer_zero(facts.type, facts.distribution, facts.counts)
         is_apart = (facts.lower is not None and facts.lower > 0) or (facts.upper is not None and facts.upper < 0)
         return NOTHING if is_apart else Interval(0, 0, facts.rows // 2)
 

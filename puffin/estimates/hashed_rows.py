@@ -64,9 +64,9 @@ class HashedRows:
         if facts.counts is not None and facts.counts.theta > theta:  # these have more values
             theta = facts.counts.theta
             counts = facts.counts.rows[~is_among(facts.counts.hashes, found.hashes[known])].astype(np.float64)
-        share, most = theta / MAX_THETA, min(float(found.missed), self.unsampled.upper)
-        self._others = OtherValues(found, facts.counts, counts, share, most)
-        distinct = Interval.exactly(float(known.sum())).plus(count_of(len(counts), share, AT_95))
+        most = min(float(found.missed), self.unsampled.upper)
+        self._others = OtherValues(found, facts.counts, counts, theta, most)
+        distinct = Interval.exactly(float(known.sum())).plus(count_of(len(counts), theta / MAX_THETA, AT_95))
         self.distinct = distinct.at_most(max(found.rows, len(found.hashes)))
 
     def find(self, values: Sequence[Any], z: float) -> Found:

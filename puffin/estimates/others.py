@@ -23,6 +23,7 @@ from puffin.sketches.distribution import Distribution
 from puffin.sketches.hash_arrays import BUCKET_SHIFT, Counts, place_of
 from puffin.sketches.row_counts import RowCounts
 from puffin.sketches.single_hash import hash_one
+from puffin.sketches.theta_image import MAX_THETA
 from puffin.values.value_bytes import serializer
 
 _LEVELS = 256  # numbers of rows that are told apart in a bucket
@@ -40,19 +41,19 @@ class OtherValues:
         found: The distribution, with the exact rows of row counts.
         counts: These row counts.
         sampled: The rows of each value of the sample, and of the row counts, that is not heavy.
-        share: Of all values that are not heavy, those in ``sampled``.
+        theta: Of the values that are not heavy, ``sampled`` has those whose hashes are below it.
         most: The most rows of any of them.
     """
 
     def __init__(
-        self, found: Distribution, counts: RowCounts | None, sampled: Numbers, share: float, most: float
+        self, found: Distribution, counts: RowCounts | None, sampled: Numbers, theta: int, most: float
     ) -> None:
         self._counts = counts
-        self._theta = found.theta if counts is None else max(found.theta, counts.theta)
+        self._theta = theta
         self._left = None if counts is None else found.left_over(counts)
         self._sampled = np.sort(sampled)
         self._most = most
-        self._by_bucket = None if self._left is None else _ByBucket.of(self._left, self._sampled, share)
+        self._by_bucket = None if self._left is None else _ByBucket.of(self._left, self._sampled, theta / MAX_THETA)
 
     def rows_of(self, hashed: int, z: float) -> Interval:
         """The rows of the value with this hash; the upper bound holds for 95 of 100 rows, or always, as ``z`` says."""

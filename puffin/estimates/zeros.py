@@ -26,12 +26,11 @@ def zeros_of(type_: str) -> Hashes | None:
     return np.sort(np.array(hashes_by(type_)(0.0), np.uint64)) if type_ in ("float", "double") else None
 
 
-def rarer_zero(type_: str, found: Distribution, counts: RowCounts | None) -> tuple[int, int]:
-    """The fewest and the most rows of the one of both that has fewer."""
-    if zeros_of(type_) is None:
-        return 0, 0
-    each = rows_of_zeros(type_, found, counts)
-    return int(min(zero.lower for zero in each)), int(min(zero.upper for zero in each))
+def rarer_zero(type_: str, found: Distribution, counts: RowCounts | None) -> Interval:
+    """The rows of the one of both that has fewer, of a type that has both."""
+    one, other = rows_of_zeros(type_, found, counts)
+    lower = min(one.lower, other.lower)
+    return Interval(lower, lower, min(one.upper, other.upper))
 
 
 def rows_of_zeros(type_: str, found: Distribution, counts: RowCounts | None) -> tuple[Interval, Interval]:
