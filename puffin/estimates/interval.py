@@ -100,9 +100,9 @@ def share_of(rows: Interval, matched: Sums, every: Sums, sampled: float, z: floa
     """
     The rows of the values outside a sample that match, if ``rows`` are those of all of them.
 
-    ``sampled`` is the share of all values that are in the sample: the fewer are outside, the more may chance make these
-    differ from it. The estimate is a ratio, so that nothing is uncertain when all values match or none can. The bounds
-    are Wilson's, for as many values as would vary as much.
+    ``sampled`` is the share of all values that are in the sample: the fewer values are outside, the more chance can
+    make them differ from the sample. The estimate is a ratio, so that nothing is uncertain when all values match or
+    none can. The bounds are Wilson's, for as many values as would vary as much.
     """
     if every.values == 0:
         return Interval(rows.rows / 2, 0, rows.upper)

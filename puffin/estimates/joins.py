@@ -21,11 +21,11 @@ from puffin.estimates.matches import Matches, OrderedMatches
 from puffin.estimates.methods import EXACT, HEAVY_AND_SAMPLE, INDEPENDENCE, SAMPLE
 from puffin.estimates.value_set import ValueSet
 
-_FEW = 3  # values that count as much as the mean of all
+_FEW = 3  # the mean of all values weighs as much as this many known ones
 _ENOUGH = 32  # sampled values, to tell how sums go along with each other
-_ALIKE = 1e-9  # rows of both sides go along with each other, as far as floating point tells
-_UNSEEN_ALIKE = 2.5  # so many values unlike all that were seen may be among as many unseen ones
-_UNSEEN = 4  # of skewed rows, a few values vary less than all do: those with most of the rows are rarely among them
+_ALIKE = 1e-9  # rcond of the regression: below it, the rows of both sides go along with each other
+_UNSEEN_ALIKE = 2.5  # as many unseen values may hide this many unlike all that were seen
+_UNSEEN = 4  # with skewed rows, a few values underestimate the variance by about this factor
 
 
 @dataclass(frozen=True, slots=True)

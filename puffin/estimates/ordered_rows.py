@@ -74,7 +74,7 @@ class OrderedRows:
                 method = method if known.is_exact[start] else SAMPLE
                 low, high = known.rows_between(start, stop)
             else:
-                # One value left out between two spans does not count as missing in the sample.
+                # Two spans with one value left out between them are one for the sample.
                 goes_on = is_point((before, span[0]))
                 before = span[1]
                 at = known.keys.between(span)

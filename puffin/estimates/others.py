@@ -29,7 +29,8 @@ from puffin.values.value_bytes import serializer
 _LEVELS = 256  # numbers of rows that are told apart in a bucket
 _MOST_OF_ONE = 0.95  # of rows are of values with at most so many rows as the upper bound of a single value says
 _MOST_IN_BUCKET = 0.85  # likewise in each bucket: these are whole numbers, so that more than 95 in 100 are below
-_NEAR, _FAR = 3, 0.05  # how much of a chance to be near it is worth to be less far off, as logarithms go
+_NEAR = 3  # a guess is near within this factor
+_FAR = 0.05  # what a unit of logarithmic distance costs, in chances of being near
 _SHIFT = int(BUCKET_SHIFT)
 
 

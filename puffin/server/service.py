@@ -1,8 +1,8 @@
 """
 Questions in, answers out as bytes: where lookup, roots and threads meet.
 
-The event loop sends cached answers, and makes a list of what threads found of its tables. All other work goes to a
-thread: even the check whether a path is below a root may hang in the file system.
+The event loop sends cached answers and puts together lists from what threads found. All other work goes to a thread:
+even the check whether a path is below a root may hang in the file system.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
-The header ETag in this spelling, for Iceberg's Java client.
+Spells the header ``ETag`` with capitals, which uvicorn sends in lower case.
 
-It looks for no other spelling, although names of headers have no case, and uvicorn sends them in lower case. Without
-the header the client loads the metadata of a table again each time that it needs the table.
+Iceberg's Java client looks for no other spelling, although names of headers have no case. Without the header it loads
+the metadata of a table again each time that it needs the table.
 """
 
 from __future__ import annotations
