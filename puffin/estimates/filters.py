@@ -109,6 +109,12 @@ def rows_of(table: TableRows, part: FilterPart, z: float = AT_95, known: dict[in
     return found
 
 
+def by_column(table: TableRows, where: Expression) -> ByColumn:
+    """A filter with the parts on one column united."""
+    predicates: list[tuple[Predicate, OfColumn]] = []
+    return ByColumn(_by_column(table, where, predicates), tuple(predicates))
+
+
 def _of_column(table: TableRows, part: OfColumn, z: float) -> tuple[Interval, str]:
     found = table.column(part.field_id).find(part.values, z)
     return found if table.partitions is None else _by_partitions(table, part, *found)
@@ -222,12 +228,6 @@ def _any_of(each: Sequence[Interval], rows: Interval) -> Interval:
         lower = max(lower, found.lower)
         upper += found.upper
     return Interval.clamped(rows.rows * (1 - others), lower, min(upper, rows.upper))
-
-
-def by_column(table: TableRows, where: Expression) -> ByColumn:
-    """A filter with the parts on one column united."""
-    predicates: list[tuple[Predicate, OfColumn]] = []
-    return ByColumn(_by_column(table, where, predicates), tuple(predicates))
 
 
 def _by_column(table: TableRows, where: Expression, predicates: list[tuple[Predicate, OfColumn]]) -> FilterPart:

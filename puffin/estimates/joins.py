@@ -151,16 +151,6 @@ class SideRows(NamedTuple):
         return cls(rows, semi, anti, outer.within(min(rows.lower, outer.upper), outer.upper))
 
 
-class _Sum(NamedTuple):
-    """What is summed over the values: the product of rows, or the rows of one side that have a partner."""
-
-    exact: Interval
-    light: Sums
-    whole_light: Sums
-    left_rows: bool
-    right_rows: bool
-
-
 def join_rows(found: Matches, whole: Matches | None = None) -> JoinRows:
     """
     Estimate a join without filters from values of both sides, with 95 % bounds.
@@ -201,6 +191,16 @@ def join_of_values(rows: Iterable[tuple[Interval, Interval]], is_complete: bool)
 def times(one: float, other: float) -> float:
     """Nothing times anything is nothing, even if that is unknown."""
     return one * other if one and other else 0.0
+
+
+class _Sum(NamedTuple):
+    """What is summed over the values: the product of rows, or the rows of one side that have a partner."""
+
+    exact: Interval
+    light: Sums
+    whole_light: Sums
+    left_rows: bool
+    right_rows: bool
 
 
 def _with_partner(rows: Interval, partners: Interval) -> Interval:

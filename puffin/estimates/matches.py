@@ -51,11 +51,6 @@ class Totals(NamedTuple):
         return cls(theta / MAX_THETA, is_complete, *missed, *spreads)
 
 
-def _most_missed(side: Counted, theta: int) -> float:
-    """The most rows of a value that is not heavy and not in both samples, which are those below theta."""
-    return max(side.missed, float(side.high[~side.is_heavy & (side.hashes >= np.uint64(theta))].max(initial=0)))
-
-
 class Matches(NamedTuple):
     """
     The sums over some values that both sides may have.
@@ -86,13 +81,6 @@ def matches_of(left: Counted, right: Counted) -> Matches:
     terms = terms_of(left, right, _united(left.hashes, right.hashes))
     found = Matches.of(Totals.of(left, right), terms.sum(axis=1).tolist())
     return found._replace(left_total=_light_total(left, found.right), right_total=_light_total(right, found.left))
-
-
-def _light_total(side: Counted, heavy_on_other: OneSided) -> float | None:
-    """The rows of a side of all values that are heavy on neither; None if those that are on the other are not known."""
-    if side.rest is None or heavy_on_other.unknown:
-        return None
-    return side.rest - heavy_on_other.known_partners
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,6 +148,18 @@ class OrderedMatches:
         value = point[0][1]
         place = self.places.get(hash_one(value) if value else 0)
         return (0, 0) if place is None else (place, place + 1)
+
+
+def _most_missed(side: Counted, theta: int) -> float:
+    """The most rows of a value that is not heavy and not in both samples, which are those below theta."""
+    return max(side.missed, float(side.high[~side.is_heavy & (side.hashes >= np.uint64(theta))].max(initial=0)))
+
+
+def _light_total(side: Counted, heavy_on_other: OneSided) -> float | None:
+    """The rows of a side of all values that are heavy on neither; None if those that are on the other are not known."""
+    if side.rest is None or heavy_on_other.unknown:
+        return None
+    return side.rest - heavy_on_other.known_partners
 
 
 def _united(left: Hashes, right: Hashes) -> Hashes:

@@ -92,6 +92,34 @@ class OtherValues:
         return Interval(min(typical, self._most), 0, min(max(upper, typical), self._most))
 
 
+def together(each: Iterable[Interval], z: float) -> Interval:
+    """The rows of several values, which are independent of each other."""
+    rows = lower = upper = squares = 0.0
+    for found in each:
+        rows, lower, upper = rows + found.rows, lower + found.lower, upper + found.upper
+        squares += (found.upper - found.rows) ** 2
+    return Interval(rows, lower, upper if z >= ALWAYS else rows + math.sqrt(squares))
+
+
+def hashes_by(type_: str) -> Callable[[Any], tuple[int, ...]]:
+    """A function from a value as filters compare it to its hashes: 0.0 has two, one that the type lacks has none."""
+    to_bytes = serializer(type_)
+
+    def found(value: Any) -> tuple[int, ...]:
+        try:
+            data = to_bytes(value)
+        except (struct.error, OverflowError):
+            return ()
+        if isinstance(value, float):
+            if value == 0:
+                return hash_one(to_bytes(0.0)), hash_one(to_bytes(-0.0))
+            if type_ == "float" and struct.unpack("<f", data)[0] != value:
+                return ()
+        return (hash_one(data),)
+
+    return found
+
+
 class _ByBucket(NamedTuple):
     """
     The rows of a value by the rows that are left over in its bucket.
@@ -147,31 +175,3 @@ def _sums(mean: float, of_one: Numbers) -> Numbers:
     """How likely each sum of a random number of values is: Poisson's, of this mean, of values of this law."""
     chances = np.fft.irfft(np.exp(mean * (np.fft.rfft(of_one, 2 * _LEVELS) - 1)), 2 * _LEVELS)[:_LEVELS]
     return np.asarray(np.maximum(chances, 0.0), np.float64)
-
-
-def together(each: Iterable[Interval], z: float) -> Interval:
-    """The rows of several values, which are independent of each other."""
-    rows = lower = upper = squares = 0.0
-    for found in each:
-        rows, lower, upper = rows + found.rows, lower + found.lower, upper + found.upper
-        squares += (found.upper - found.rows) ** 2
-    return Interval(rows, lower, upper if z >= ALWAYS else rows + math.sqrt(squares))
-
-
-def hashes_by(type_: str) -> Callable[[Any], tuple[int, ...]]:
-    """A function from a value as filters compare it to its hashes: 0.0 has two, one that the type lacks has none."""
-    to_bytes = serializer(type_)
-
-    def found(value: Any) -> tuple[int, ...]:
-        try:
-            data = to_bytes(value)
-        except (struct.error, OverflowError):
-            return ()
-        if isinstance(value, float):
-            if value == 0:
-                return hash_one(to_bytes(0.0)), hash_one(to_bytes(-0.0))
-            if type_ == "float" and struct.unpack("<f", data)[0] != value:
-                return ()
-        return (hash_one(data),)
-
-    return found

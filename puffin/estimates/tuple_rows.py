@@ -178,22 +178,6 @@ class TupleRows:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Along:
-    """Tuples in the order of the values of one column: the places of these, and the rows of all before each."""
-
-    at: list[int]
-    low: list[float]
-    high: list[float]
-
-    def between(self, spans: Sequence[tuple[int, int]]) -> tuple[float, float]:
-        low = high = 0.0
-        for start, stop in spans:
-            i, j = bisect.bisect_left(self.at, start), bisect.bisect_left(self.at, stop)
-            low, high = low + self.low[j] - self.low[i], high + self.high[j] - self.high[i]
-        return low, high
-
-
 def tuples_with_null(columns: Sequence[Hashes]) -> tuple[Hashes, Numbers]:
     """
     The tuples of known values and nulls that have a null, and how many nulls each has.
@@ -214,6 +198,22 @@ def tuples_with_null(columns: Sequence[Hashes]) -> tuple[Hashes, Numbers]:
     has_null = nulls > 0
     found, first = first_of_each(hashes[has_null])
     return found, nulls[has_null][first]
+
+
+@dataclass(frozen=True, slots=True)
+class _Along:
+    """Tuples in the order of the values of one column: the places of these, and the rows of all before each."""
+
+    at: list[int]
+    low: list[float]
+    high: list[float]
+
+    def between(self, spans: Sequence[tuple[int, int]]) -> tuple[float, float]:
+        low = high = 0.0
+        for start, stop in spans:
+            i, j = bisect.bisect_left(self.at, start), bisect.bisect_left(self.at, stop)
+            low, high = low + self.low[j] - self.low[i], high + self.high[j] - self.high[i]
+        return low, high
 
 
 def _hashes_by(type_: str) -> Callable[[Any], tuple[int, ...]]:

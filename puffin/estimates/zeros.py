@@ -52,18 +52,6 @@ def nans_beyond_one(nans: Sequence[Interval], every: Interval) -> Interval:
     return Interval(least, least, max(0.0, known + others - 1))
 
 
-def _rows_of(hashed: Sequence[int], found: Distribution, counts: RowCounts | None) -> tuple[Interval, Interval]:
-    """The rows of two values."""
-    hashes = np.array(hashed, np.uint64)
-    low, high = found.rows_of(hashes)
-    if counts is not None:
-        at, has = places(hashes, counts.hashes)
-        low[has] = high[has] = counts.rows[at[has]].view(np.uint64)
-        high[~has & (hashes < np.uint64(counts.theta))] = 0
-    one, other = (Interval(float(a), float(a), float(b)) for a, b in zip(low, high, strict=True))
-    return one, other
-
-
 def as_one(side: Counted, zeros: Hashes | None) -> Counted:
     """
     The rows of a side of a join with both as one value; ``zeros`` are those of its type.
@@ -99,6 +87,18 @@ def sketch_as_one(sketch: ThetaSketch, zeros: Hashes | None) -> ThetaSketch:
     others = np.setdiff1d(sketch.hashes, zeros)
     kept = np.union1d(others, zeros[1:]) if zeros[1] < np.uint64(sketch.theta) else others
     return ThetaSketch(sketch.theta, kept, True)
+
+
+def _rows_of(hashed: Sequence[int], found: Distribution, counts: RowCounts | None) -> tuple[Interval, Interval]:
+    """The rows of two values."""
+    hashes = np.array(hashed, np.uint64)
+    low, high = found.rows_of(hashes)
+    if counts is not None:
+        at, has = places(hashes, counts.hashes)
+        low[has] = high[has] = counts.rows[at[has]].view(np.uint64)
+        high[~has & (hashes < np.uint64(counts.theta))] = 0
+    one, other = (Interval(float(a), float(a), float(b)) for a, b in zip(low, high, strict=True))
+    return one, other
 
 
 def _most_rows(side: Counted, hashed: Hashes) -> float:

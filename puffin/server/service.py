@@ -225,9 +225,6 @@ class Service:
 
         return await self._workers.run(table, checked)
 
-    async def _encoded(self, table: str, ask: Callable[[], _Answer]) -> bytes:
-        return await self.read(table, lambda: encode(ask().to_json()))
-
     def ask(self, asked: Asked) -> Kept:
         """The encoded answer about a table that was checked; blocks."""
         kept = self.lookup.ask(asked.question)
@@ -266,6 +263,9 @@ class Service:
             self._roots.check(table)
         elif "." not in table:
             raise TableNotFound(f"{table}: expected namespace.table")
+
+    async def _encoded(self, table: str, ask: Callable[[], _Answer]) -> bytes:
+        return await self.read(table, lambda: encode(ask().to_json()))
 
     def _listed(self, namespace: str | None) -> list[FoundTable]:
         """The tables of one namespace, or of the whole catalog and below all roots, sorted by name."""
@@ -338,26 +338,6 @@ class Service:
             return dict.fromkeys(questions, exc)
 
 
-def _first_by_name(listed: Iterable[FoundTable]) -> list[FoundTable]:
-    return sorted(itertools.islice(listed, _MOST_NAMES), key=lambda each: each.name)
-
-
-def _status_json(status: TableStatus, verdicts: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
-    state, reason = verdicts.get(table_key(status.table), (None, None))
-    return {
-        **status.to_json(),
-        "stats-timestamp": iso_time(status.statistics_timestamp_ms),
-        "state": state,
-        "state-reason": reason,
-    }
-
-
-def _check_ref(table: str, ref: str | None, wanted: int | None, found: int | None) -> None:
-    """Raise SnapshotNotFound if a ref does not lead to the snapshot that the caller named beside it."""
-    if wanted not in (None, found):
-        raise SnapshotNotFound(f"{table}: {ref!r} is snapshot {found}, not {wanted}")
-
-
 def upstream_of(settings: Settings) -> Upstream | None:
     """The REST catalog that authorizes the callers of the REST face; None without one. Raises SetupError."""
     if not settings.iceberg or settings.catalog is None:
@@ -379,6 +359,26 @@ def check_catalogs(settings: Settings) -> None:
         else:  # in a thread: if this catalog hangs, the server still answers about other tables
             asking = threading.Thread(target=_check_answers, args=(each.catalog, upstream.check_answers), daemon=True)
             asking.start()
+
+
+def _first_by_name(listed: Iterable[FoundTable]) -> list[FoundTable]:
+    return sorted(itertools.islice(listed, _MOST_NAMES), key=lambda each: each.name)
+
+
+def _status_json(status: TableStatus, verdicts: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+    state, reason = verdicts.get(table_key(status.table), (None, None))
+    return {
+        **status.to_json(),
+        "stats-timestamp": iso_time(status.statistics_timestamp_ms),
+        "state": state,
+        "state-reason": reason,
+    }
+
+
+def _check_ref(table: str, ref: str | None, wanted: int | None, found: int | None) -> None:
+    """Raise SnapshotNotFound if a ref does not lead to the snapshot that the caller named beside it."""
+    if wanted not in (None, found):
+        raise SnapshotNotFound(f"{table}: {ref!r} is snapshot {found}, not {wanted}")
 
 
 def _check_answers(catalog: str | None, ask: Callable[[], object]) -> None:
