@@ -34,9 +34,9 @@ class TableRows:
 
     rows: Interval
     column: Callable[[int], ColumnRows]
-    sets: tuple[tuple[int, ...], ...] = ()
-    tuples: Callable[[tuple[int, ...]], TupleRows | None] = lambda _: None
-    partitions: Callable[[FilterPart], tuple[int, int] | None] | None = None
+    sets: tuple[tuple[int, ...], ...]
+    tuples: Callable[[tuple[int, ...]], TupleRows | None]
+    partitions: Callable[[FilterPart], tuple[int, int] | None] | None
 
     @functools.cached_property
     def in_sets(self) -> frozenset[int]:

@@ -80,20 +80,14 @@ NOTHING = Interval.exactly(0)
 class Sums(NamedTuple):
     """How many values of a sample there are, their rows, and the sum of the squares of these."""
 
-    values: float = 0
-    rows: float = 0
-    squares: float = 0
+    values: float
+    rows: float
+    squares: float
 
     @classmethod
     def of(cls, rows: Numbers) -> Sums:
         """Of values with these rows."""
         return cls(float(len(rows)), float(rows.sum()), float((rows**2).sum()))
-
-    def plus(self, other: Sums) -> Sums:
-        return Sums(self.values + other.values, self.rows + other.rows, self.squares + other.squares)
-
-    def minus(self, other: Sums) -> Sums:
-        return Sums(self.values - other.values, self.rows - other.rows, self.squares - other.squares)
 
 
 def share_of(rows: Interval, matched: Sums, every: Sums, sampled: float, z: float) -> Interval:

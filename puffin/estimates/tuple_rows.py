@@ -10,7 +10,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ import numpy as np
 from puffin.estimates.column_rows import ColumnRows
 from puffin.estimates.counted import Counted, Numbers
 from puffin.estimates.facts import ColumnFacts
-from puffin.estimates.interval import AT_95, NOTHING, Interval
+from puffin.estimates.interval import AT_95, Interval
 from puffin.estimates.others import hashes_by
 from puffin.estimates.tuple_grid import TupleGrid, with_null
 from puffin.estimates.unlike_hashes import UnlikeRows
@@ -139,7 +139,7 @@ class TupleRows:
         if self._counted.theta == MAX_THETA:
             return some
         every = Interval.between(*along.between([(0, len(known.keys.values) + 1)]), self._counted.likely)
-        of_points = _least(each.rows for i, each in enumerate(parts) if i != at)
+        of_points = min((each.rows for each in parts if each is not part), key=lambda each: each.rows)
         unknown = max(0.0, of_points.rows - every.rows)
         share = part.rows.rows / max(facts[0].rows, 1)
         upper = max(some.lower, of_points.upper - (every.lower - some.lower))
@@ -226,7 +226,3 @@ def _hashes_by(type_: str) -> Callable[[Any], tuple[int, ...]]:
         return (EMPTY,) if value == b"" else of_value(value)
 
     return found
-
-
-def _least(each: Iterable[Interval]) -> Interval:
-    return min(each, key=lambda rows: rows.rows, default=NOTHING)

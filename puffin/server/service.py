@@ -160,7 +160,8 @@ class Service:
         """The files that can hold rows that match the filter; planned and encoded in a thread."""
 
         def planned() -> tuple[FilePlan, bytes]:
-            plan = self._plan(asked)
+            plan = self.lookup.plan(asked.table, asked.where, **snapshot_of(asked))
+            _check_ref(asked.table, asked.ref, asked.snapshot_id, plan.snapshot_id)
             return plan, encode_plan(plan)
 
         plan, body = await self.read(asked.table, planned)
@@ -299,11 +300,6 @@ class Service:
             return await asyncio.wait_for(self.read(name, read), left)
         except (PuffinError, Problem, asyncio.TimeoutError) as exc:
             return TableStatus.of_error(name, Problem.of(exc).detail)
-
-    def _plan(self, asked: PlanRequest) -> FilePlan:
-        plan = self.lookup.plan(asked.table, asked.where, **snapshot_of(asked))
-        _check_ref(asked.table, asked.ref, asked.snapshot_id, plan.snapshot_id)
-        return plan
 
     def _dump(self, asked: Asked) -> FileDescription:
         table, columns = asked.question.table, self.ask(asked).answer.columns
