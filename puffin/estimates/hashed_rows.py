@@ -83,7 +83,7 @@ class HashedRows:
                 if at is None:
                     absent.append(hashed)
                     continue
-                found = found.plus(Interval.between(float(known.low[at]), float(known.high[at]), self.likely))
+                found = found.plus(Interval.between(known.low.item(at), known.high.item(at), self.likely))
                 method = method if self.is_known[at] else SAMPLE
         if absent and not self.is_complete:
             of_absent = self.absent(absent, z)

@@ -129,19 +129,18 @@ class OrderedRows:
             return NOTHING, method
         of_one = is_point(clipped)
         start, stop = at = known.find(clipped[0][1]) if of_one else known.keys.between(clipped)
-        low, high = known.rows_between(start, stop)
-        found = Interval.between(low, high, self._hashed.likely)
+        if of_one and start == stop and not self._hashed.is_complete:
+            hashes = self._hashes_of(clipped[0][1])
+            if not hashes:
+                return NOTHING, method
+            found = self._hashed.absent(hashes, z)
+            return found, SAMPLE if found.is_exact else AVERAGE
+        found = Interval.between(*known.rows_between(start, stop), self._hashed.likely)
         if self._hashed.is_complete:
             return found, method
-        if not of_one:
-            return found.plus(self._sampled((at,), z)), SAMPLE
-        if start < stop:
+        if of_one:
             return found, method if known.is_exact[start] else SAMPLE
-        hashes = self._hashes_of(clipped[0][1])
-        if not hashes:
-            return NOTHING, method
-        found = self._hashed.absent(hashes, z)
-        return found, SAMPLE if found.is_exact else AVERAGE
+        return found.plus(self._sampled((at,), z)), SAMPLE
 
     def _sampled(self, places: Sequence[tuple[int, int]], z: float) -> Interval:
         """The rows of the values between these places that are neither heavy nor in the sample."""
