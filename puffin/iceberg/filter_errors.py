@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import decimal
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from puffin.errors import ColumnNotFound, MissingDependencyError, PuffinError, UnsupportedTypeError, UsageError
+from puffin.iceberg.simple_filter import Simple, SimpleTest, read_filter
 from puffin.tables.arguments import did_you_mean
 from puffin.tables.schema import fields_of
 
@@ -26,7 +28,11 @@ def error_about(where: str, exc: Exception, schema: Mapping[str, Any]) -> Puffin
     Raises SetupError if it comes from pyiceberg's configuration.
     """
     if isinstance(exc, ModuleNotFoundError) and exc.name is not None and exc.name.partition(".")[0] == "pyiceberg":
-        return MissingDependencyError("pyiceberg", "iceberg")
+        types = {field.name for field in fields_of(schema)}
+        missing = next((name for name in _names(read_filter(where)) if name not in types), None)
+        return (
+            MissingDependencyError("pyiceberg", "iceberg") if missing is None else _about_column(where, missing, schema)
+        )
     from puffin.iceberg.sdk import check_configuration, one_line
 
     check_configuration()
@@ -46,6 +52,14 @@ def error_about(where: str, exc: Exception, schema: Mapping[str, Any]) -> Puffin
     elif isinstance(exc, decimal.InvalidOperation):
         message = "expected a decimal number"
     return UsageError(f"filter {where!r}: {message}")
+
+
+def _names(filter_: Simple | None) -> Iterator[str]:
+    """Of the columns that a filter tests, as far as they are known without pyiceberg."""
+    if isinstance(filter_, SimpleTest):
+        yield filter_.name
+    elif filter_ is not None:
+        yield from itertools.chain.from_iterable(map(_names, filter_.parts))
 
 
 def _about_column(where: str, name: str, schema: Mapping[str, Any]) -> PuffinError:
