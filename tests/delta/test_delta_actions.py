@@ -18,6 +18,7 @@ from puffin.delta.log.actions import (
     num_records,
     parse_commit,
     read_actions,
+    read_file_statistics,
 )
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 
@@ -195,6 +196,12 @@ def test_corrupt_line_is_named(line: bytes, found: str) -> None:
     assert message.startswith(f"{WHERE}: line 3: ")
     assert found in message
     assert "\n" not in message
+
+
+def test_corrupt_line_has_the_same_number_where_only_statistics_are_read() -> None:
+    for read in (read_actions, read_file_statistics):
+        with pytest.raises(CorruptMetadataError, match="line 3: expected a JSON object"):
+            list(read(b"\n\n{bad", WHERE))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 
@@ -26,6 +26,7 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 _PARQUET = "parquet"
 _END_OF_LONG = 1 << 63
 _COUNT_FIRST = re.compile(NUM_RECORDS, re.ASCII)
+_T = TypeVar("_T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -189,30 +190,12 @@ def parse_commit(data: bytes, version: int, where: str) -> Commit:
 
 def read_actions(data: bytes, where: str) -> Iterator[Action]:
     """The known actions in lines of JSON, in order; raises what `parse_commit` raises."""
-    for number, line in enumerate(io.BytesIO(data), 1):
-        if not line.strip():
-            continue
-        try:
-            for name, fields in _json_object(line).items():
-                if name in _READERS and isinstance(fields, dict):
-                    yield _READERS[name](fields)
-                elif name in _READERS and name != _COMMIT_INFO and fields is not None:
-                    raise TypeError(f"{name}: expected a JSON object, found {type(fields).__name__}")
-        except (TypeError, ValueError) as exc:
-            raise CorruptMetadataError(f"{where}: line {number}: {exc}") from exc
-        except UnsupportedTableError as exc:
-            raise UnsupportedTableError(f"{where}: line {number}: {exc}") from exc
+    return _read_lines(data, where, _known_actions)
 
 
 def read_file_statistics(data: bytes, where: str) -> Iterator[tuple[FileKey, str]]:
     """The statistics of added files, as JSON strings; raises what `parse_commit` raises."""
-    for number, line in enumerate(filter(bytes.strip, io.BytesIO(data)), 1):
-        try:
-            fields = _json_object(line).get("add")
-            if isinstance(fields, dict) and isinstance(fields.get("stats"), str):
-                yield _add(fields).key, fields["stats"]
-        except (TypeError, ValueError) as exc:
-            raise CorruptMetadataError(f"{where}: line {number}: {exc}") from exc
+    return _read_lines(data, where, _statistics)
 
 
 def metadata_action(fields: Mapping[str, Any]) -> Metadata:
@@ -256,6 +239,33 @@ def num_records(stats: Any) -> int | None:
     except (TypeError, ValueError):  # invalid statistics are allowed
         return None
     return count if type(count) is int and 0 <= count < _END_OF_LONG else None
+
+
+def _read_lines(data: bytes, where: str, read: Callable[[dict[str, Any]], Iterator[_T]]) -> Iterator[_T]:
+    """What ``read`` finds in the JSON object of each line; its errors name the line."""
+    for number, line in enumerate(io.BytesIO(data), 1):
+        if not line.strip():
+            continue
+        try:
+            yield from read(_json_object(line))
+        except (TypeError, ValueError) as exc:
+            raise CorruptMetadataError(f"{where}: line {number}: {exc}") from exc
+        except UnsupportedTableError as exc:
+            raise UnsupportedTableError(f"{where}: line {number}: {exc}") from exc
+
+
+def _known_actions(line: Mapping[str, Any]) -> Iterator[Action]:
+    for name, fields in line.items():
+        if name in _READERS and isinstance(fields, dict):
+            yield _READERS[name](fields)
+        elif name in _READERS and name != _COMMIT_INFO and fields is not None:
+            raise TypeError(f"{name}: expected a JSON object, found {type(fields).__name__}")
+
+
+def _statistics(line: Mapping[str, Any]) -> Iterator[tuple[FileKey, str]]:
+    fields = line.get("add")
+    if isinstance(fields, dict) and isinstance(fields.get("stats"), str):
+        yield _add(fields).key, fields["stats"]
 
 
 def _add(fields: Mapping[str, Any]) -> AddFile:
