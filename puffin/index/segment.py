@@ -294,8 +294,10 @@ def _size_class(document: Mapping[str, Any]) -> SizeClass:
         typed(document, "rows-per-chunk", int),
         tuple(integer("offsets", offset) for offset in typed(document, "offsets", list)),
     )
-    if not 0 <= found.lg_blocks <= MOST_LG_BLOCKS or found.rows_per_chunk < 1:
-        raise ValueError(f"expected up to 2^{MOST_LG_BLOCKS} blocks, found 2^{found.lg_blocks}")
+    if not 0 <= found.lg_blocks <= MOST_LG_BLOCKS:
+        raise ValueError(f"lg-blocks: expected 0 to {MOST_LG_BLOCKS}, found {found.lg_blocks}")
+    if found.rows_per_chunk < 1:
+        raise ValueError(f"rows-per-chunk: expected at least 1, found {found.rows_per_chunk}")
     if len(found.offsets) != -(-(1 << found.lg_blocks) // found.rows_per_chunk):
         raise ValueError(f"expected an offset for each chunk, found {len(found.offsets)}")
     return SizeClass(found, files)

@@ -168,6 +168,7 @@ def broken_entries(good: dict) -> dict[str, bytes]:
         "a number of too many digits": b'{"format-version":' + b"9" * 5000 + b"}",
         "no format version": changed(**{"format-version": None}),
         "a format version that is no number": changed(**{"format-version": True}),
+        "a format version before the first": changed(**{"format-version": 0}),
         "a later format version": changed(**{"format-version": 3}),
         "another version": changed(version=4),
         "another generation": changed(generation=7),
@@ -407,6 +408,11 @@ def test_broken_field_ids_name_the_file(columns):
     with pytest.raises(CorruptMetadataError, match=r"^t/f\.json: not a list of field ids"):
         decode_field_ids(b'{"format-version": 1, "columns": %s}' % columns.encode(), "t/f.json")
     assert decode_field_ids(encode_field_ids({("a", "b"): 3}), "f") == {("a", "b"): 3}
+
+
+def test_format_version_before_the_first_is_told_from_a_later_one():
+    with pytest.raises(CorruptMetadataError, match=r"^t/f\.json: expected format-version 1 or later, found 0$"):
+        decode_field_ids(b'{"format-version": 0, "columns": []}', "t/f.json")
 
 
 def names(found):

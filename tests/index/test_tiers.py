@@ -1,13 +1,19 @@
-"""Merging by tiers, by the sizes of segments alone."""
+"""Segments alone: how they merge by tiers, by their sizes, and how a directory that contradicts itself is reported."""
 
 import dataclasses
+import json
 import math
 import random
+import zlib
 
 import pytest
 
-from puffin.index.segment import SegmentEntry
+from puffin.errors import CorruptMetadataError
+from puffin.format import ZSTD
+from puffin.format.compression import compress
+from puffin.index.segment import SegmentEntry, read_directory
 from puffin.index.tiers import FAN_IN, MOST_AT_ONCE, groups_to_merge
+from puffin.storage.local import BytesSource
 
 MIB = 1024 * 1024
 
@@ -57,3 +63,19 @@ def test_segment_with_gone_files_is_written_again() -> None:
     segments = [segment("a", 9 * MIB), segment("b", 10_000)]
     assert groups_to_merge(segments, {"a"}) == [[segments[0]]]
     assert groups_to_merge(segments, ()) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"lg-blocks": 23}, "lg-blocks: expected 0 to 22, found 23"),
+        ({"rows-per-chunk": 0}, "rows-per-chunk: expected at least 1, found 0"),
+        ({"offsets": []}, "expected an offset for each chunk, found 0"),
+    ],
+)
+def test_directory_says_what_is_wrong_with_a_class(wrong: dict, message: str) -> None:
+    size_class = {"lg-blocks": 3, "files": ["a"], "rows-per-chunk": 8, "offsets": [4], **wrong}
+    stored = compress(ZSTD, json.dumps({"classes": [size_class]}).encode())
+    entry = dataclasses.replace(segment("s", 0), directory_length=len(stored), directory_crc=zlib.crc32(stored))
+    with pytest.raises(CorruptMetadataError, match=f"{message}$"):
+        read_directory(entry, BytesSource(stored))

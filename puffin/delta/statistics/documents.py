@@ -95,11 +95,10 @@ def _decode(data: bytes, where: str, newest: int) -> Mapping[str, Any]:
     if not isinstance(document, dict):
         raise CorruptMetadataError(f"{where}: expected a JSON object, found {type(document).__name__}")
     found = document.get("format-version")
-    expected = f"{where}: expected format-version {newest} at most, found {found!r}"
     if type(found) is not int or found < FORMAT_VERSION:
-        raise CorruptMetadataError(expected)
+        raise CorruptMetadataError(f"{where}: expected format-version {FORMAT_VERSION} or later, found {found!r}")
     if found > newest:
-        raise UnsupportedTableError(expected)
+        raise UnsupportedTableError(f"{where}: expected format-version {newest} at most, found {found}")
     return document
 
 
