@@ -110,3 +110,12 @@ def test_manifest_with_deltas_has_a_newer_format_version():
     grown = {key: dataclasses.replace(at, deltas=(StoredKey(PART, 11),)) for key, at in MANIFEST.blobs.items()}
     both = MANIFEST, dataclasses.replace(MANIFEST, blobs=grown)
     assert [json.loads(encode(each))["format-version"] for each in both] == [1, 2]
+
+
+def test_only_folders_that_we_made_for_one_file_go_with_it():
+    """A table may have the name of one of our folders."""
+    own = "9b1d0f3e-0000-4000-8000-00000000000a"
+    ours = [places.part_uri("s3://b/h", own), places.step_uri("/h", own), f"/h/segments/{own}/.puffin-sidecar-1.tmp"]
+    assert all(map(places.has_own_folder, [*ours, f"/h/index/{7:020}/version-hint.text"]))
+    others = [f"/warehouse/{name}/metadata/12-a.stats" for name in ("parts", "progress", "index", "segments")]
+    assert not any(map(places.has_own_folder, [*others, "/h/12-a.stats", f"/h/index/{own}/12-a.stats"]))

@@ -20,6 +20,7 @@ Many tables may share a home that the owner chooses; each has a folder of its ow
 from __future__ import annotations
 
 import os
+import re
 
 from puffin.storage import join
 from puffin.storage.uri import local_name
@@ -33,6 +34,8 @@ HOME = "puffin-sidecar.home"
 FOLDER = "_puffin_sidecar"
 PARTS, PROGRESS, INDEX, SEGMENTS = "parts", "progress", "index", "segments"
 PART_NAME = "version-hint.text"
+
+_OWN_FOLDER = re.compile(rf".*/(({PARTS}|{PROGRESS}|{SEGMENTS})/[0-9a-f-]{{36}}|{INDEX}/[0-9]{{20}})/[^/]+", re.DOTALL)
 
 
 def chosen_home(state: TableState, asked: NameOrPath | None) -> str | None:
@@ -68,7 +71,7 @@ def directory(state: TableState, home: str | None) -> str:
 
 def has_own_folder(uri: str) -> bool:
     """Whether the folder of a file is there for it alone."""
-    return uri.rsplit("/", 3)[1] in (PARTS, PROGRESS, INDEX, SEGMENTS)
+    return _OWN_FOLDER.fullmatch(uri) is not None
 
 
 def manifest_uri(home_directory: str, statistics_path: str) -> str:
