@@ -86,7 +86,10 @@ class IndexHome:
         Segments that are in ``known`` are not read. Raises CorruptMetadataError or UnsupportedTableError for a manifest
         that cannot be read, and StorageError.
         """
-        manifest = self.newest()
+        return self.with_classes(self.newest(), known)
+
+    def with_classes(self, manifest: IndexManifest, known: Index | None) -> Index:
+        """A manifest and its segments as `read` reads them; StorageError if the storage failed."""
         classes: dict[str, tuple[SizeClass, ...]] = {}
         for segment in manifest.segments:
             if known is not None and segment.id in known.classes:
@@ -214,10 +217,12 @@ def publish(home: IndexHome, base: Index, change: IndexChange) -> Index:
         made = change.applied(base)
         if made == base.manifest:
             return _merged(home, base, change.gone)
-        with contextlib.suppress(ConflictError):
-            commit(made, home.directory, home.store)
-            return _merged(home, home.read(known=base), change.gone)
-        base = home.read(known=base).without(unreadable)
+        try:
+            committed = commit(made, home.directory, home.store)
+        except ConflictError:
+            base = home.read(known=base).without(unreadable)
+        else:
+            return _merged(home, home.with_classes(committed, base), change.gone)
     raise ConflictError(f"{home.directory}: other runs changed the index {_ATTEMPTS} times meanwhile; run again")
 
 
@@ -240,9 +245,10 @@ def _merged(home: IndexHome, index: Index, gone: Set[str]) -> Index:
             left = {id_: segment for id_, segment in left.items() if segment not in group}
             left |= {} if made is None else {made.id: made}
         merged = dataclasses.replace(index.manifest, segments=tuple(left.values()))
-        with contextlib.suppress(ConflictError):
-            commit(merged, home.directory, home.store)
-        index = home.read(known=index)
+        try:
+            index = home.with_classes(commit(merged, home.directory, home.store), index)
+        except ConflictError:
+            index = home.read(known=index)
     return index
 
 

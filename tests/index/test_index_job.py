@@ -21,9 +21,10 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
 from puffin.clean import clean
-from puffin.errors import ConflictError, CorruptMetadataError, UnsupportedTypeError, UsageError
+from puffin.errors import ConflictError, CorruptMetadataError, StorageError, UnsupportedTypeError, UsageError
 from puffin.index import upkeep
-from puffin.index.manifest import commit, manifest_uri, read_newest
+from puffin.index.manifest import IndexManifest, commit, manifest_uri, read_newest
+from puffin.index.tiers import FAN_IN
 from puffin.index.upkeep import IndexHome
 from puffin.load import load_table
 from puffin.planning.file_plan import FilePlan
@@ -285,6 +286,28 @@ def test_two_runs_at_once_both_count(table: Table) -> None:
     assert failures == []
     assert table.matched(f"k = {keys[0]}") == 1
     assert table.matched(f"s = 'key-{keys[0]}'") == 1
+
+
+def test_run_does_not_read_the_manifest_that_it_has_put(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The storage may fail by then, and the index has the filters all the same."""
+    for _ in range(FAN_IN):  # the last run also merges
+        (key,) = table.append()
+        with monkeypatch.context() as patch:
+            patch.setattr(upkeep, "commit", put_and_fail_to_read(patch))
+            indexed(table, "k")
+    assert table.matched(f"k = {key}") == 1
+    assert len(table.segment_files()) > len(table.home.read().segments) == 1
+
+
+def put_and_fail_to_read(patch: pytest.MonkeyPatch) -> Callable[..., IndexManifest]:
+    def fail(*_: object) -> IndexManifest:
+        raise StorageError("the storage is gone")
+
+    def put(*arguments: object) -> IndexManifest:
+        patch.setattr(upkeep, "read_newest", fail)
+        return commit(*arguments)
+
+    return put
 
 
 def test_run_that_began_earlier_keeps_filters_of_files_that_came_since(tmp_path: Path) -> None:
