@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 
-from puffin.errors import PuffinError
 from puffin.format import JOINT_V1
-from puffin.sketches.distribution import SAMPLE
-from puffin.sketches.distribution_builder import DistributionBuilder
 from puffin.sketches.joint_sketches import JointColumn, JointSketch, JointSketches
-from puffin.sketches.row_counts import RowCounts, RowCountsBuilder, row_counts_limit
 from puffin.sketches.tuple_hashes import tuple_hashes
 from puffin.statistics.blob_properties import JOINT_PROPERTY, joint_text
-from puffin.statistics.kinds.distribution import DISTRIBUTION
-from puffin.statistics.kinds.kind import Builder, Kind, Need, Unsubtractable, Values
+from puffin.statistics.kinds.distribution import DISTRIBUTION, DistributionKind
+from puffin.statistics.kinds.kind import Builder, Kind, Need, Parts, Values
+from puffin.statistics.kinds.row_counts import ROW_COUNTS, RowCountsKind
+from puffin.statistics.kinds.theta import THETA
 from puffin.tables.base import Column
 from puffin.values.serialized import Words
 
@@ -42,7 +41,7 @@ class JointKind(Kind[JointSketches]):
         return frozenset(column.field_id for columns in self.sets for column in columns)
 
     def start(self) -> Builder[JointSketches]:
-        return _Builder(tuple(_SetBuilder(columns, self) for columns in self.sets))
+        return _Builder(tuple(_SetBuilder(columns, self.lg_k) for columns in self.sets))
 
     def merge(self, left: JointSketches, right: JointSketches) -> JointSketches:
         merged = {each.field_ids: each for each in left}
@@ -58,33 +57,33 @@ class JointKind(Kind[JointSketches]):
         Raises Unsubtractable if the rows cannot be subtracted, or too many were.
         """
         (columns,) = self.sets
-        nothing = _SetBuilder(columns, self).compact()
-        base, added, removed = base or nothing, added or nothing, removed or nothing
-        try:
-            counts = base.counts.combine(added.counts, removed.counts, self._limit)
-        except PuffinError as exc:
-            raise Unsubtractable(str(exc)) from exc
-        if counts.sketch(self.lg_k) is None:
-            raise Unsubtractable("so many rows were deleted that the headroom of its row counts is spent")
-        of_base = base.distribution.bucketed(base.counts)
-        found = of_base.plus(added.distribution).minus(removed.distribution)
-        return JointSketch(nothing.columns, counts, found.pruned_by(counts).cut(self._sample))
+        counts, distribution = _kinds(self.lg_k)
+        nothing = _SetBuilder(columns, self.lg_k).compact()
+        parts = Parts(*(_values(each or nothing) for each in (base, added, removed)))
+        made: dict[Kind[Any], Any] = {}
+        for kind in (counts, dataclasses.replace(THETA, lg_k=self.lg_k), distribution):  # a sketch must come out
+            made[kind] = kind.combined(parts, made)
+        return JointSketch(nothing.columns, made[counts], made[distribution])
 
     def properties(self, values: Values, type_: str) -> dict[str, str]:
         return {JOINT_PROPERTY: joint_text(each.field_ids for each in values[self])}
 
     def _merged(self, left: JointSketch, right: JointSketch) -> JointSketch:
-        counts = left.counts.plus(right.counts, self._limit)
-        kind = dataclasses.replace(DISTRIBUTION, lg_k=self.lg_k, keeps_values=False)
-        return JointSketch(left.columns, counts, kind.merge(left.distribution, right.distribution))
+        counts, distribution = _kinds(self.lg_k)
+        return JointSketch(
+            left.columns,
+            counts.merge(left.counts, right.counts),
+            distribution.merge(left.distribution, right.distribution),
+        )
 
-    @property
-    def _limit(self) -> int:
-        return row_counts_limit(self.lg_k)
 
-    @property
-    def _sample(self) -> int:
-        return min(SAMPLE, self._limit)
+def _kinds(lg_k: int) -> tuple[RowCountsKind, DistributionKind]:
+    """The kinds of what a set has: those of a column, without values."""
+    return dataclasses.replace(ROW_COUNTS, lg_k=lg_k), dataclasses.replace(DISTRIBUTION, lg_k=lg_k, keeps_values=False)
+
+
+def _values(sketch: JointSketch) -> Values:
+    return {ROW_COUNTS: sketch.counts, DISTRIBUTION: sketch.distribution}
 
 
 class _Builder:
@@ -100,10 +99,10 @@ class _Builder:
 
 
 class _SetBuilder:
-    def __init__(self, columns: tuple[Column, ...], kind: JointKind) -> None:
+    def __init__(self, columns: tuple[Column, ...], lg_k: int) -> None:
         self._columns = columns
-        self._counts = RowCountsBuilder(kind._limit)
-        self._distribution = DistributionBuilder(kind._sample, keeps_values=False)
+        counts, distribution = _kinds(lg_k)
+        self._counts, self._distribution = counts.start(), distribution.start()
 
     def update_rows(self, arrays: Mapping[int, pa.Array]) -> None:
         if not all(column.field_id in arrays for column in self._columns):
@@ -114,8 +113,7 @@ class _SetBuilder:
 
     def compact(self) -> JointSketch:
         columns = tuple(JointColumn(column.field_id, column.type) for column in self._columns)
-        counts: RowCounts = self._counts.compact()
-        return JointSketch(columns, counts, self._distribution.compact())
+        return JointSketch(columns, self._counts.compact(), self._distribution.compact())
 
 
 JOINT = JointKind()
