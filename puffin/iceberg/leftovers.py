@@ -23,7 +23,7 @@ from puffin.iceberg.commit.patch import default_metadata_directory, metadata_dir
 from puffin.iceberg.metadata.document import decode_document
 from puffin.storage import FileInfo, Store, is_temporary_name, local_path
 from puffin.storage.uri import split, store_scheme
-from puffin.tables.leftovers import AgeLimit, Kept, Leftover, Leftovers, authorship_objection, link_objection
+from puffin.tables.leftovers import TEMPORARY, AgeLimit, Judged, Leftovers, authorship_objection, judged, link_objection
 from puffin.tables.state import TableState
 
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -37,25 +37,20 @@ _READERS = 8  # of metadata files, at the same time
 def find_leftovers(state: TableState, limit: AgeLimit, store_for: Callable[[str], Store]) -> Leftovers:
     """Our old files that no metadata names, and the candidates that must stay."""
     found = _Listing(state, store_for)
-    files: list[Leftover] = []
-    kept: list[Kept] = []
+    done: list[Judged] = []
     unnamed: list[FileInfo] = []
     for file, objection in found.candidates:
-        reason = limit.objection(file) or objection or _authorship_objection(file, store_for(file.uri))
-        if reason is not None:
-            kept.append(Kept(file.uri, reason))
-        elif is_temporary_name(file.name):
-            files.append(Leftover(file, "a temporary file of a job that did not end"))
-        else:
+        store = store_for(file.uri)
+        objection = limit.objection(file) or objection or _authorship_objection(file, store)
+        if objection is None and not is_temporary_name(file.name):
             unnamed.append(file)
-    references = _References(found.metadata.values() if unnamed else (), store_for)
-    for file in unnamed:
-        reason = references.objection(file.name)
-        if reason is None:
-            files.append(Leftover(file, "no metadata names it"))
         else:
-            kept.append(Kept(file.uri, reason))
-    return Leftovers(tuple(files), tuple(kept))
+            done.append(judged(file, TEMPORARY, objection, store))
+    references = _References(found.metadata.values() if unnamed else (), store_for)
+    done += (
+        judged(file, "no metadata names it", references.objection(file.name), store_for(file.uri)) for file in unnamed
+    )
+    return Leftovers.of(done)
 
 
 class _Listing:

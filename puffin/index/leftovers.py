@@ -8,6 +8,7 @@ so young files stay. If the newest manifest cannot be read, everything stays.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 
 from puffin.errors import CorruptMetadataError, PuffinError
 from puffin.index.manifest import manifest_uri, manifest_versions, newest_readable
@@ -17,7 +18,7 @@ from puffin.statistics.private_state.deletion import delete_files
 from puffin.statistics.private_state.upkeep import directories
 from puffin.storage import FileInfo, is_temporary_name, join
 from puffin.tables.arguments import NameOrPath
-from puffin.tables.leftovers import AgeLimit, Kept, Leftover, Leftovers, link_objection
+from puffin.tables.leftovers import TEMPORARY, AgeLimit, Judged, Leftovers, judged
 from puffin.tables.snapshot import TableSnapshot
 
 _log = logging.getLogger(__name__)
@@ -29,21 +30,24 @@ def index_leftovers(opened: TableSnapshot, limit: AgeLimit, home: NameOrPath | N
 
     Raises StorageError.
     """
-    found = [_of_home(IndexHome.in_private(opened, directory), limit) for directory in directories(opened.state, home)]
-    return Leftovers(tuple(f for each in found for f in each.files), tuple(k for each in found for k in each.kept))
+    return Leftovers.of(
+        each
+        for directory in directories(opened.state, home)
+        for each in _of_home(IndexHome.in_private(opened, directory), limit)
+    )
 
 
 def remove_old_files(home: IndexHome, limit: AgeLimit) -> None:
     """Delete what `index_leftovers` finds in one home; log failures, and raise none."""
     try:
-        found = _of_home(home, limit)
+        found = Leftovers.of(_of_home(home, limit))
         for failure in delete_files((leftover.file.uri for leftover in found.files), lambda _: home.store):
             _log.warning("files of the index are left behind: %s", failure)
     except PuffinError as exc:
         _log.warning("files of the index are left behind: %s", exc)
 
 
-def _of_home(home: IndexHome, limit: AgeLimit) -> Leftovers:
+def _of_home(home: IndexHome, limit: AgeLimit) -> Iterator[Judged]:
     store, directory = home.store, home.directory
     versions = manifest_versions(directory, store)
     candidates: list[tuple[FileInfo, str]] = []
@@ -63,12 +67,6 @@ def _of_home(home: IndexHome, limit: AgeLimit) -> Leftovers:
         if segment_id not in named:
             found = store.list(join(segments, segment_id))
             candidates += [(file, "a segment that is not in the index") for file in found]
-    files, kept = [], []
     for file, reason in candidates:
-        why = "a temporary file of a job that did not end" if is_temporary_name(file.name) else reason
-        objection = limit.objection(file) or doubt or link_objection(file, store)
-        if objection is None:
-            files.append(Leftover(file, why))
-        else:
-            kept.append(Kept(file.uri, objection))
-    return Leftovers(tuple(files), tuple(kept))
+        why = TEMPORARY if is_temporary_name(file.name) else reason
+        yield judged(file, why, limit.objection(file) or doubt, store)

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+from collections.abc import Iterable
+from typing import TypeAlias
 
 from puffin.errors import CorruptError, FileNotFound, UnsupportedError
 from puffin.format import CREATED_BY
@@ -27,6 +29,7 @@ long. VACUUM waits as long, and Iceberg's ``remove_orphan_files`` three days.
 """
 
 NO_TIME = datetime.timedelta()
+TEMPORARY = "a temporary file of a job that did not end"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,12 +48,21 @@ class Kept:
     reason: str
 
 
+Judged: TypeAlias = Leftover | Kept
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Leftovers:
     """The files that may be deleted, in the order in which they must be, and those that stay."""
 
     files: tuple[Leftover, ...]
     kept: tuple[Kept, ...]
+
+    @classmethod
+    def of(cls, judged: Iterable[Judged]) -> Leftovers:
+        both = tuple(judged)
+        files = tuple(each for each in both if isinstance(each, Leftover))
+        return cls(files, tuple(each for each in both if isinstance(each, Kept)))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,6 +95,12 @@ class AgeLimit:
         if age < self.older_than:
             return f"changed {age.total_seconds():.0f} s ago: a job may be about to refer to it"
         return None
+
+
+def judged(file: FileInfo, reason: str, objection: str | None, store: Store) -> Judged:
+    """A file that may be deleted for this reason, unless there is an objection or it is a link."""
+    objection = objection or link_objection(file, store)
+    return Leftover(file, reason) if objection is None else Kept(file.uri, objection)
 
 
 def link_objection(file: FileInfo, store: Store) -> str | None:

@@ -19,7 +19,7 @@ from puffin.statistics.private_state.deletion import delete_files
 from puffin.statistics.private_state.manifest import Manifest, decode
 from puffin.storage import FileInfo, Store, is_temporary_name, join
 from puffin.tables.arguments import NameOrPath
-from puffin.tables.leftovers import SAFETY_AGE, AgeLimit, Kept, Leftover, Leftovers, link_objection
+from puffin.tables.leftovers import SAFETY_AGE, TEMPORARY, AgeLimit, Judged, Kept, Leftover, Leftovers, judged
 from puffin.tables.snapshot import TableSnapshot
 from puffin.tables.state import TableState
 
@@ -52,13 +52,11 @@ def lost_state(
     StorageError.
     """
     statistics = _StatisticsFiles(opened, going)
-    files: list[Leftover] = []
-    kept: list[Kept] = []
-    for directory in directories(opened.state, home):
-        found = _Folder(directory, opened.store_for(directory), limit, statistics)
-        files += found.files
-        kept += found.kept
-    return Leftovers(tuple(files), tuple(kept))
+    return Leftovers.of(
+        each
+        for directory in directories(opened.state, home)
+        for each in _of_folder(directory, opened.store_for(directory), limit, statistics)
+    )
 
 
 def remove_lost_state(opened: TableSnapshot, home: NameOrPath | None) -> None:
@@ -73,7 +71,7 @@ def remove_lost_state(opened: TableSnapshot, home: NameOrPath | None) -> None:
         for directory in directories(opened.state, home):
             store = opened.store_for(directory)
             if any(limit.objection(file) is None and statistics.is_gone(file.name) for file in store.list(directory)):
-                found = _Folder(directory, store, limit, statistics)
+                found = Leftovers.of(_of_folder(directory, store, limit, statistics))
                 for failure in delete_files((leftover.file.uri for leftover in found.files), opened.store_for):
                     _log.warning("private state is left behind: %s", failure)
     except PuffinError as exc:
@@ -96,55 +94,45 @@ class _StatisticsFiles:
         return name in self._going or name not in self._there()
 
 
-class _Folder:
-    """The private state in one folder: the files that may go, in order, and those that stay, with the reason."""
+def _of_folder(directory: str, store: Store, limit: AgeLimit, statistics: _StatisticsFiles) -> Iterator[Judged]:
+    """The files of private state in one folder that may go, in order, and those that stay."""
+    held: list[Manifest | None] = []
+    for file in store.list(directory):
+        if is_temporary_name(file.name):
+            yield judged(file, TEMPORARY, limit.objection(file), store)
+        elif file.name.endswith(_STATISTICS):
+            manifest, found = _read(file, store), None
+            if manifest is None:
+                yield Kept(file.uri, "not a manifest of private state that can be read")
+            elif statistics.is_gone(file.name):
+                yield (found := judged(file, "private state of a file that is gone", limit.objection(file), store))
+            if not isinstance(found, Leftover):
+                held.append(manifest)
+    yield from _of_parts(join(directory, places.PARTS), store, limit, held)
+    for _, file in _files_of(join(directory, places.PROGRESS), store):
+        if is_temporary_name(file.name) or file.name == places.PART_NAME:
+            yield judged(file, "a step of a run that did not end", limit.objection(file), store)
 
-    def __init__(self, directory: str, store: Store, limit: AgeLimit, statistics: _StatisticsFiles) -> None:
-        self.files: list[Leftover] = []
-        self.kept: list[Kept] = []
-        self._store = store
-        self._limit = limit
-        held: list[Manifest | None] = []
-        for file in store.list(directory):
-            if is_temporary_name(file.name):
-                self._judge(file, "a temporary file of a job that did not end")
-            elif file.name.endswith(_STATISTICS):
-                manifest = self._read(file)
-                if manifest is None:
-                    self.kept.append(Kept(file.uri, "not a manifest of private state that can be read"))
-                    held.append(manifest)
-                elif not statistics.is_gone(file.name) or not self._judge(file, "private state of a file that is gone"):
-                    held.append(manifest)
-        self._judge_parts(directory, held)
-        for _, file in self._files_of(directory, places.PROGRESS):
-            if is_temporary_name(file.name) or file.name == places.PART_NAME:
-                self._judge(file, "a part of what a run had read that did not end")
 
-    def _judge_parts(self, directory: str, held: Collection[Manifest | None]) -> None:
-        referred = {part.id for manifest in held if manifest is not None for part in manifest.parts}
-        doubt = "a manifest that cannot be read may refer to it" if None in held else None
-        for part_id, file in self._files_of(directory, places.PARTS):
-            if is_temporary_name(file.name):
-                self._judge(file, "a temporary file of a job that did not end")
-            elif file.name == places.PART_NAME and part_id not in referred:
-                self._judge(file, "a part of private state that no manifest refers to", doubt)
+def _of_parts(folder: str, store: Store, limit: AgeLimit, held: Collection[Manifest | None]) -> Iterator[Judged]:
+    referred = {part.id for manifest in held if manifest is not None for part in manifest.parts}
+    doubt = "a manifest that cannot be read may refer to it" if None in held else None
+    for part_id, file in _files_of(folder, store):
+        if is_temporary_name(file.name):
+            yield judged(file, TEMPORARY, limit.objection(file), store)
+        elif file.name == places.PART_NAME and part_id not in referred:
+            reason = "a part of private state that no manifest refers to"
+            yield judged(file, reason, limit.objection(file) or doubt, store)
 
-    def _files_of(self, directory: str, kind: str) -> Iterator[tuple[str, FileInfo]]:
-        folder = join(directory, kind)
-        for own in self._store.directories(folder):
-            for file in self._store.list(join(folder, own)):
-                yield own, file
 
-    def _judge(self, file: FileInfo, reason: str, objection: str | None = None) -> bool:
-        objection = self._limit.objection(file) or objection or link_objection(file, self._store)
-        if objection is None:
-            self.files.append(Leftover(file, reason))
-        else:
-            self.kept.append(Kept(file.uri, objection))
-        return objection is None
+def _read(file: FileInfo, store: Store) -> Manifest | None:
+    try:
+        return decode(store.read(file.uri), file.uri)
+    except (CorruptError, UnsupportedError, FileNotFound):
+        return None
 
-    def _read(self, file: FileInfo) -> Manifest | None:
-        try:
-            return decode(self._store.read(file.uri), file.uri)
-        except (CorruptError, UnsupportedError, FileNotFound):
-            return None
+
+def _files_of(folder: str, store: Store) -> Iterator[tuple[str, FileInfo]]:
+    for own in store.directories(folder):
+        for file in store.list(join(folder, own)):
+            yield own, file
