@@ -13,6 +13,7 @@ An unreadable entry may name any file, so while there is one, no statistics file
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 
 from puffin.delta.log.log_files import LOG
@@ -20,38 +21,48 @@ from puffin.delta.state import DeltaState
 from puffin.delta.statistics.documents import StatisticsDocument
 from puffin.delta.statistics.entries import StatisticsDirectory
 from puffin.storage import FileInfo, Store, is_temporary_name, join
-from puffin.tables.leftovers import NO_TIME, AgeLimit, Kept, Leftover, Leftovers, authorship_objection, link_objection
+from puffin.tables.leftovers import (
+    TEMPORARY,
+    AgeLimit,
+    Judged,
+    Kept,
+    Leftover,
+    Leftovers,
+    authorship_objection,
+    judged,
+    link_objection,
+)
 
 
 def find_leftovers(state: DeltaState, limit: AgeLimit, directory: StatisticsDirectory, store: Store) -> Leftovers:
     """The files that may go, entries before the statistics files that they name, and those that stay for now."""
-    finder = _Finder(state, limit, directory, store)
-    finder.superseded()
-    finder.gone_versions()
-    finder.unnamed()
-    finder.temporary()
-    return Leftovers(tuple(finder.files.values()), tuple(kept for kept in finder.kept if kept.path not in finder.files))
+    find = _Finder(state, limit, directory, store)
+    found = Leftovers.of((*find.superseded(), *find.gone_versions(), *find.unnamed(), *find.temporary()))
+    files: dict[str, Leftover] = {}
+    for leftover in found.files:
+        files.setdefault(leftover.file.uri, leftover)
+    return Leftovers(tuple(files.values()), tuple(kept for kept in found.kept if kept.path not in files))
 
 
 class _Finder:
     def __init__(self, state: DeltaState, limit: AgeLimit, directory: StatisticsDirectory, store: Store) -> None:
-        self.files: dict[str, Leftover] = {}
-        self.kept: list[Kept] = []
         self._state = state
         self._limit = limit
         self._directory = directory
         self._store = store
         self._documents = directory.documents(state.stored)
 
-    def superseded(self) -> None:
-        now, older_than, stored = self._limit.now, self._limit.older_than, self._state.stored
-        for find in (self._directory.superseded, self._directory.superseded_field_ids):
-            self._add_together(find(stored, now, older_than), "superseded")
-            for file in find(stored, now, NO_TIME):
-                if file.uri not in self.files:
-                    self.kept.append(Kept(file.uri, "superseded too recently: a reader may still look for it"))
+    def superseded(self) -> Iterator[Judged]:
+        now, stored, directory = self._limit.now, self._state.stored, self._directory
+        entries = functools.partial(directory.superseded, documents=self._documents)
+        for find in (entries, directory.superseded_field_ids):
+            old = find(stored, now - self._limit.older_than)
+            yield from self._together(old, "superseded")
+            for file in find(stored, now):
+                if file not in old:
+                    yield Kept(file.uri, "superseded too recently: a reader may still look for it")
 
-    def gone_versions(self) -> None:
+    def gone_versions(self) -> Iterator[Judged]:
         newest = {version: document for version in self._documents if (document := self._document(version))}
         for version, document in newest.items():
             still = self._state.segment.first_since(version)
@@ -59,22 +70,22 @@ class _Finder:
             known = {column for other in later for column in _columns(other)}
             if still > version and self._is_old(version) and known.issuperset(_columns(document)):
                 reason = f"of version {version}, which can no longer be made and whose columns later versions cover"
-                self._add_together([*self._entry_files(version), *self._statistics_files(version)], reason)
+                yield from self._together([*self._entry_files(version), *self._statistics_files(version)], reason)
 
-    def unnamed(self) -> None:
+    def unnamed(self) -> Iterator[Judged]:
         documents = [document for generations in self._documents.values() for document in generations.values()]
         named = {document.entry.statistics_path for document in documents if document is not None}
         for name, file in self._state.stored.statistics.items():
             if name not in named:
                 unreadable = "an entry that cannot be read may name it" if None in documents else None
                 objection = self._limit.objection(file) or unreadable or authorship_objection(file, self._store)
-                self._add_unless(objection, file, "no entry names it")
+                yield judged(file, "no entry names it", objection, self._store)
 
-    def temporary(self) -> None:
+    def temporary(self) -> Iterator[Judged]:
         log = join(self._state.location, LOG)
         for file in (*self._store.list(log), *self._directory.files()):
             if is_temporary_name(file.name):
-                self._add_unless(self._limit.objection(file), file, "a temporary file of a job that did not end")
+                yield judged(file, TEMPORARY, self._limit.objection(file), self._store)
 
     def _document(self, version: int) -> StatisticsDocument | None:
         """The newest entry of a version, if all its generations are readable and belong to this table."""
@@ -96,18 +107,10 @@ class _Finder:
         names = {document.entry.statistics_path for document in self._documents[version].values() if document}
         return [self._state.stored.statistics[name] for name in sorted(names) if name in self._state.stored.statistics]
 
-    def _add_together(self, files: Sequence[FileInfo], reason: str) -> None:
-        """Add all of them or none, so that no entry names a deleted file."""
-        objections = [objection for file in files if (objection := link_objection(file, self._store))]
-        for file in files:
-            self._add_unless(objections[0] if objections else None, file, reason)
-
-    def _add_unless(self, objection: str | None, file: FileInfo, reason: str) -> None:
-        objection = objection or link_objection(file, self._store)
-        if objection is None:
-            self.files.setdefault(file.uri, Leftover(file, reason))
-        else:
-            self.kept.append(Kept(file.uri, objection))
+    def _together(self, files: Sequence[FileInfo], reason: str) -> Iterator[Judged]:
+        """All of them may go or none, so that no entry names a deleted file."""
+        objection = next((link for file in files if (link := link_objection(file, self._store))), None)
+        return (judged(file, reason, objection, self._store) for file in files)
 
 
 def _columns(document: StatisticsDocument) -> Iterator[tuple[int, tuple[str, ...]]]:

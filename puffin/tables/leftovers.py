@@ -28,7 +28,6 @@ No job takes that long between writing a file and referring to it, and no reader
 long. VACUUM waits as long, and Iceberg's ``remove_orphan_files`` three days.
 """
 
-NO_TIME = datetime.timedelta()
 TEMPORARY = "a temporary file of a job that did not end"
 
 
@@ -85,7 +84,7 @@ class AgeLimit:
 
     def age(self, file: FileInfo) -> datetime.timedelta | None:
         """The time since a file changed: zero for a time in the future, None if the store gives no times."""
-        return None if file.mtime is None else max(self.now - file.mtime, NO_TIME)
+        return None if file.mtime is None else max(self.now - file.mtime, datetime.timedelta())
 
     def objection(self, file: FileInfo) -> str | None:
         """Why a file is not old enough, or None if it is."""

@@ -12,7 +12,7 @@ import pytest
 from puffin.clean import clean
 from puffin.load import load_table
 from puffin.lookup import ndv
-from puffin.tables.leftovers import SAFETY_AGE
+from puffin.tables.leftovers import SAFETY_AGE, AgeLimit
 from stats_jobs import Options, analyze
 
 DAY = datetime.timedelta(days=1)
@@ -174,6 +174,14 @@ def test_recently_superseded_generations_are_kept(delta):
     cleaning = delta.clean(DAY, remove=True)
     assert cleaning.files == ()
     assert "0-0.json" in kept(cleaning)
+
+
+def test_broken_entry_is_warned_of_once(delta, caplog):
+    for _ in range(3):
+        delta.analyze()
+    (delta.files / "0-0.json").write_text("{")
+    load_table(delta.path).open().leftovers(AgeLimit(datetime.datetime.now(datetime.timezone.utc), NOW))
+    assert len(caplog.records) == 1
 
 
 def test_superseded_field_ids_are_removed(delta):

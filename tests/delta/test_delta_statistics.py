@@ -35,7 +35,8 @@ from puffin.tables.base import BlobEntry, StatisticsEntry
 
 TABLE_ID = "f8e13838-33ca-4f53-83df-c36289047bd5"
 COLUMNS = {1: ("a",), 2: ("b",), 3: ("s", "c")}
-NOW = datetime.datetime(2024, 6, 1, tzinfo=datetime.timezone.utc)
+NOW = datetime.datetime.now(datetime.timezone.utc)
+WEEK_AGO = NOW - SAFETY_AGE
 HOUR = datetime.timedelta(hours=1)
 
 
@@ -434,8 +435,8 @@ def history(directory, files):
 
 def test_entry_is_removed_when_its_successor_passes_the_safety_age(directory, files, history):
     """Its own age does not matter: a reader with an older listing may be about to read it."""
-    assert names(directory.superseded(directory.listing(), NOW)) == ["3-0.json", history[0]]
-    directory.remove_superseded(directory.listing(), NOW)
+    assert names(directory.superseded(directory.listing(), WEEK_AGO)) == ["3-0.json", history[0]]
+    directory.remove_superseded(directory.listing())
     left = {"2-0.json", "3-1.json", "3-2.json", *history[1:]}
     assert left < {path.name for path in files.iterdir()}
     assert not (files / "3-0.json").exists()
@@ -448,7 +449,7 @@ def test_entry_is_removed_when_its_successor_passes_the_safety_age(directory, fi
 )
 def test_safety_age_can_be_chosen(directory, history, days, removed):
     """The newest generation stays at any age, and so does the file of a running job."""
-    found = names(directory.superseded(directory.listing(), NOW, datetime.timedelta(days=days)))
+    found = names(directory.superseded(directory.listing(), NOW - datetime.timedelta(days=days)))
     expected = [history[name] if isinstance(name, int) else name for name in removed]
     assert sorted(found) == sorted(expected)
     assert [name.endswith(".json") for name in found] == sorted(
@@ -462,25 +463,25 @@ def test_files_of_unknown_age_are_kept(directory, history):
         version: {generation: file._replace(mtime=None) for generation, file in generations.items()}
         for version, generations in listing.entries.items()
     }
-    assert directory.superseded(dataclasses.replace(listing, entries=timeless), NOW) == ()
+    assert directory.superseded(dataclasses.replace(listing, entries=timeless), WEEK_AGO) == ()
 
 
 def test_entries_that_readers_fall_back_on_are_kept(directory, files, history):
     (files / "3-2.json").write_text("{")
     age(files / "3-2.json", SAFETY_AGE + HOUR)
-    assert directory.superseded(directory.listing(), NOW) == ()
+    assert directory.superseded(directory.listing(), WEEK_AGO) == ()
 
 
 def test_entry_of_another_table_supersedes_none(directory, files, history):
     document = json.loads((files / "3-2.json").read_text())
     (files / "3-2.json").write_text(json.dumps({**document, "table-id": "another"}))
     age(files / "3-2.json", SAFETY_AGE + HOUR)
-    assert directory.superseded(directory.listing(), NOW) == ()
+    assert directory.superseded(directory.listing(), WEEK_AGO) == ()
 
 
 def test_broken_entry_is_kept_with_its_unknown_statistics_file(directory, files, history):
     (files / "3-0.json").write_text("{")
-    assert directory.superseded(directory.listing(), NOW) == ()
+    assert directory.superseded(directory.listing(), WEEK_AGO) == ()
 
 
 def test_statistics_file_that_a_newer_entry_names_is_kept(directory, files, history):
@@ -488,20 +489,15 @@ def test_statistics_file_that_a_newer_entry_names_is_kept(directory, files, hist
     document["statistics"]["statistics-path"] = history[0]
     (files / "3-2.json").write_text(json.dumps(document))
     age(files / "3-2.json", HOUR)
-    assert names(directory.superseded(directory.listing(), NOW)) == ["3-0.json"]
+    assert names(directory.superseded(directory.listing(), WEEK_AGO)) == ["3-0.json"]
 
 
 def test_failed_removal_keeps_the_statistics_file_and_fails_nothing(directory, files, store, history, caplog):
     """An entry never names a missing file."""
     store.stuck.add("3-0.json")
-    directory.remove_superseded(directory.listing(), NOW)
+    directory.remove_superseded(directory.listing())
     assert (files / history[0]).exists()
     assert "superseded statistics are left behind: " in caplog.text
     store.stuck = {history[0]}
-    directory.remove_superseded(directory.listing(), NOW)
-    assert store.deletes == ["3-0.json"]
-
-
-def test_age_is_measured_from_now_by_default(directory, history):
     directory.remove_superseded(directory.listing())
-    assert names(directory.superseded(directory.listing(), NOW)) == []
+    assert store.deletes == ["3-0.json"]

@@ -17,7 +17,7 @@ import datetime
 import functools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from puffin.delta.log.log_files import LOG
 from puffin.delta.statistics.documents import (
@@ -41,6 +41,9 @@ from puffin.tables.base import StatisticsEntry
 from puffin.tables.leftovers import SAFETY_AGE
 
 DIRECTORY = f"{LOG}/_puffin_sidecar"
+
+Documents: TypeAlias = Mapping[int, Mapping[int, StatisticsDocument | None]]
+"""Entry files by version and generation; None for an unreadable one."""
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -133,26 +136,26 @@ class StatisticsDirectory:
         return self._path(new_statistics_name(version))
 
     def superseded(
-        self, listing: Listing, now: datetime.datetime, safety_age: datetime.timedelta = SAFETY_AGE
+        self, listing: Listing, before: datetime.datetime, documents: Documents | None = None
     ) -> tuple[FileInfo, ...]:
         """
         The entry files that readers no longer need, then the statistics files that only these entries name.
 
-        An entry is superseded by the next generation, which must be older than ``safety_age``. A statistics file
-        without any entry may be about to get one, so it is not included.
+        An entry is superseded by the next generation, which must have come ``before``. A statistics file without any
+        entry may be about to get one, so it is not included. ``documents`` are those of the listing, if they are read.
         """
         entries: list[FileInfo] = []
         statistics: list[FileInfo] = []
         for version, files in listing.entries.items():
-            if not (gone := superseded_before(files, now - safety_age)):
+            if not (gone := superseded_before(files, before)):
                 continue
-            documents = {generation: self._read_or_warn(version, generation) for generation in files}
-            newest = documents[max(files)]
+            of_version = self._documents(version, files) if documents is None else documents[version]
+            newest = of_version[max(files)]
             if newest is None:
                 continue  # readers fall back on older generations
             named_by = {
                 generation: document.entry.statistics_path
-                for generation, document in documents.items()
+                for generation, document in of_version.items()
                 if document is not None and document.table_id == newest.table_id
             }
             kept = {name for generation, name in named_by.items() if generation not in gone}
@@ -161,31 +164,25 @@ class StatisticsDirectory:
             statistics += (listing.statistics[name] for name in sorted(names) if name in listing.statistics)
         return (*entries, *statistics)
 
-    def superseded_field_ids(
-        self, listing: Listing, now: datetime.datetime, safety_age: datetime.timedelta = SAFETY_AGE
-    ) -> tuple[FileInfo, ...]:
+    def superseded_field_ids(self, listing: Listing, before: datetime.datetime) -> tuple[FileInfo, ...]:
         """The files of field ids that readers no longer need, by the same rule."""
         files = listing.field_ids
         if not files or _or_warn(functools.partial(self._read_field_ids, max(files))) is None:
             return ()
-        superseded = superseded_before(files, now - safety_age)
-        return tuple(files[generation] for generation in superseded)
+        return tuple(files[generation] for generation in superseded_before(files, before))
 
-    def documents(self, listing: Listing) -> dict[int, dict[int, StatisticsDocument | None]]:
-        """All entry files by version and generation; None for an unreadable one."""
-        return {
-            version: {generation: self._read_or_warn(version, generation) for generation in generations}
-            for version, generations in listing.entries.items()
-        }
+    def documents(self, listing: Listing) -> Documents:
+        """All entry files, to read each only once."""
+        return {version: self._documents(version, generations) for version, generations in listing.entries.items()}
 
     def files(self) -> Sequence[FileInfo]:
         """All files in the directory, also foreign ones."""
         return self._store.list(self._location)
 
-    def remove_superseded(self, listing: Listing, now: datetime.datetime | None = None) -> None:
+    def remove_superseded(self, listing: Listing) -> None:
         """Delete `superseded` files; a failure only logs a warning, since the commit is done."""
         try:
-            for file in self.superseded(listing, now or datetime.datetime.now(datetime.timezone.utc)):
+            for file in self.superseded(listing, datetime.datetime.now(datetime.timezone.utc) - SAFETY_AGE):
                 self._store.delete(file.uri)
         except PuffinError as exc:
             _log.warning("superseded statistics are left behind: %s", exc)
@@ -208,6 +205,9 @@ class StatisticsDirectory:
             statistics_path=self._path(document.entry.statistics_path),
             blobs=tuple(blob for blob in document.entry.blobs if same.issuperset(blob.fields)),
         )
+
+    def _documents(self, version: int, generations: Iterable[int]) -> dict[int, StatisticsDocument | None]:
+        return {generation: self._read_or_warn(version, generation) for generation in generations}
 
     def _read_or_warn(self, version: int, generation: int) -> StatisticsDocument | None:
         return _or_warn(functools.partial(self._read, version, generation))
