@@ -209,7 +209,7 @@ def _with_kept(target: Target, plans: Sequence[JointPlan]) -> list[JointPlan]:
     base_id, ids = plans[0].base_id, {plan.field_ids for plan in plans}
     of_base = (k for k in target.known[plans[0].first.field_id] if k.snapshot and k.snapshot.snapshot_id == base_id)
     known = next((each for each in of_base if set(each.properties.joint) == ids), None)
-    kept = None if known is None else target.blobs.kept(known, JOINT)
+    kept = None if known is None else target.blobs.where_stored(known, JOINT)
     return [dataclasses.replace(plan, kept=kept) for plan in plans]
 
 

@@ -151,7 +151,7 @@ class _Planner:
         if plan.tasks or plan.stale:
             raise Unfit(f"a compaction moved rows between partitions since those of snapshot {plan.base_id}")
         is_stored = plan.base is not None and plan.lg_k == plan.base.make().lg_k
-        kept = self._target.blobs.kept(known, PARTITION_SKETCHES) if is_stored else None
+        kept = self._target.blobs.where_stored(known, PARTITION_SKETCHES) if is_stored else None
         made = functools.partial(plan.sketches, None)
         values = LaterValues({PARTITION_SKETCHES: Later(made) if self._target.blobs.puts_aside else made()})
         return Base(values, kept={} if kept is None else {PARTITION_SKETCHES: kept})

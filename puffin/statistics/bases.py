@@ -69,8 +69,7 @@ class Bases:
             if (wrong := kind.mismatch(values)) is not None:
                 raise CorruptError(f"{known.entry.statistics_path}: field {known.column.field_id}: {wrong}")
         stored = WITH_DELTAS if gets_deltas else [kind for kind in values if kind.home is Home.PRIVATE]
-        private = {kind: self._blobs.kept(known, kind) for kind in stored}
-        kept = {kind: where for kind, where in private.items() if where is not None}
+        kept = self._blobs.stored_of(known, stored)
         provenance = properties.provenance
         if not properties.is_ours:
             provenance = Provenance(writer=properties.writer(self._blobs.created_by(known.entry)) or "")
@@ -103,9 +102,7 @@ class Bases:
     def _takes_delta(self, known: KnownSketch, rows: int) -> bool:
         if not known.properties.is_ours or not self._blobs.takes_delta(known, rows):
             return False
-        private = {kind: self._blobs.kept(known, kind) for kind in WITH_DELTAS}
-        kept = {kind: where for kind, where in private.items() if where is not None}
-        return can_have_delta(kept, self._opened.snapshot.snapshot_id)
+        return can_have_delta(self._blobs.stored_of(known, WITH_DELTAS), self._opened.snapshot.snapshot_id)
 
     def _later(self, known: KnownSketch, kind: Kind[Any], value: Any) -> Any:
         """What is put aside is read again, now that it is known to be whole."""
@@ -133,8 +130,7 @@ class AnnouncedBases(Bases):
             return super().read(known, rows_added)
         if known.footer_error is not None:
             raise known.footer_error
-        private = (kind for kind in private_kinds() if self._blobs.kept(known, kind) is not None)
-        return Base(dict.fromkeys(private), known.properties.provenance)
+        return Base(dict.fromkeys(self._blobs.stored_of(known, private_kinds())), known.properties.provenance)
 
     def objection(self, known: KnownSketch, base: Base, lg_k: int) -> str | None:
         return noted_objection(known) if known.properties.is_ours else super().objection(known, base, lg_k)

@@ -7,7 +7,7 @@ Sketches are in the statistics file that an entry names. Our other blobs are in 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from puffin.errors import CorruptError, PuffinError, UnsupportedError
@@ -45,8 +45,7 @@ class StoredBlobs:
         self._fields = {(field_id,) for field_id in field_ids}
         self._files: dict[tuple[str, str], _Content | PuffinError] = {}
         self._states: dict[str, PrivateState | None] = {}
-        self._lost_files: dict[str, bool] = {}
-        self._parts: dict[str, bool] = {}
+        self._there: dict[PuffinFile, bool] = {}
         self._grow: dict[tuple[str, int], bool] = {}
         self._types: dict[str, Collection[str]] = {}
 
@@ -87,7 +86,7 @@ class StoredBlobs:
         key = _key_of(blob, type_)
         if type_ == THETA_V1:
             return self._read_once(PuffinFile.of(entry), type_).payload(key)
-        stored = self._kept(entry)
+        stored = self._listed(entry)
         kept = stored.get(key)
         if kept is None:
             return None
@@ -95,9 +94,14 @@ class StoredBlobs:
             return self._add_up(stored, kept, SketchProperties(blob.properties).lg_k)
         return self._find_in_part(kept, kept.stored, type_)
 
-    def kept(self, known: KnownSketch, kind: Kind[Any]) -> KeptBlob | None:
+    def where_stored(self, known: KnownSketch, kind: Kind[Any]) -> KeptBlob | None:
         """Where the part is from which `read` reads; None if the value is in no part and has to be written anew."""
-        return self._kept(known.entry).get(_key_of(known.blob, kind.name))
+        return self._listed(known.entry).get(_key_of(known.blob, kind.name))
+
+    def stored_of(self, known: KnownSketch, kinds: Iterable[Kind[Any]]) -> dict[Kind[Any], KeptBlob]:
+        """Where the values of these kinds are, as far as parts have them."""
+        found = {kind: self.where_stored(known, kind) for kind in kinds}
+        return {kind: where for kind, where in found.items() if where is not None}
 
     def created_by(self, entry: StatisticsEntry) -> str | None:
         """The writer of an entry's statistics file, from its footer; raises as `find`."""
@@ -105,10 +109,7 @@ class StoredBlobs:
 
     def has_lost_file(self, entry: StatisticsEntry) -> bool:
         """Whether an entry's statistics file is missing, or has another size; may raise StorageError."""
-        path = entry.statistics_path
-        if path not in self._lost_files:
-            self._lost_files[path] = not self._is_there(path, entry.file_size_in_bytes)
-        return self._lost_files[path]
+        return not self._is_there(PuffinFile.of(entry))
 
     def has_lost_state(self, known: KnownSketch) -> bool:
         """
@@ -121,11 +122,9 @@ class StoredBlobs:
         state = self._state(known.entry)
         if state is None or self._lacks_blob(known, state):
             return True
-        found = (self.kept(known, kind) for kind in private_kinds())
         return not all(
-            self._has_part(PuffinFile.of_part(blob.directory, layer.part))
-            for blob in found
-            if blob is not None
+            self._is_there(PuffinFile.of_part(blob.directory, layer.part))
+            for blob in self.stored_of(known, private_kinds()).values()
             for layer in blob.stored.layers
         )
 
@@ -133,7 +132,7 @@ class StoredBlobs:
         """Whether deltas of so many rows pay beside the sketches of an entry, see `puffin.statistics.deltas`."""
         key = known.entry.statistics_path, rows
         if key not in self._grow:
-            self._grow[key] = takes_delta(self._kept(known.entry).values(), rows)
+            self._grow[key] = takes_delta(self._listed(known.entry).values(), rows)
         return self._grow[key]
 
     def _lacks_blob(self, known: KnownSketch, state: PrivateState) -> bool:
@@ -145,18 +144,15 @@ class StoredBlobs:
         """
         if not known.properties.is_hashed_here:
             return False
-        return not all(state.has(_key_of(known.blob, type_)) for type_ in self._kept_types(known.entry, state))
+        return not all(state.has(_key_of(known.blob, type_)) for type_ in self._expected_types(known.entry, state))
 
-    def _has_part(self, part: PuffinFile) -> bool:
-        if part.path not in self._parts:  # many blobs are in one part
-            self._parts[part.path] = self._is_there(part.path, part.size)
-        return self._parts[part.path]
+    def _is_there(self, file: PuffinFile) -> bool:
+        if file not in self._there:  # many blobs are in one part
+            found = self._opened.store_for(file.path).find(file.path)
+            self._there[file] = found is not None and found.size == file.size
+        return self._there[file]
 
-    def _is_there(self, uri: str, size: int) -> bool:
-        found = self._opened.store_for(uri).find(uri)
-        return found is not None and found.size == size
-
-    def _kept_types(self, entry: StatisticsEntry, state: PrivateState) -> Collection[str]:
+    def _expected_types(self, entry: StatisticsEntry, state: PrivateState) -> Collection[str]:
         """The types of private blobs that a run keeps by default, of those that the manifest's writer knew."""
         path = entry.statistics_path
         if path not in self._types:
@@ -164,7 +160,7 @@ class StoredBlobs:
             self._types[path] = [k.name for k in private_kinds() if k.is_default and k.name in known]
         return self._types[path]
 
-    def _kept(self, entry: StatisticsEntry) -> Mapping[BlobKey, KeptBlob]:
+    def _listed(self, entry: StatisticsEntry) -> Mapping[BlobKey, KeptBlob]:
         return (self._state(entry) or NOTHING_PRIVATE).kept
 
     def _state(self, entry: StatisticsEntry) -> PrivateState | None:
@@ -211,11 +207,11 @@ class StoredBlobs:
             with file.open(self._opened, small=SMALL_FILE) as reader:
                 metadata = reader.file_metadata
                 wanted = [b for b in metadata.blobs if b.type == type_ and b.fields in self._fields]
-                return _Content(self._kept_here(reader, wanted), metadata.properties.get(CREATED_BY))
+                return _Content(self._payloads_in(reader, wanted), metadata.properties.get(CREATED_BY))
         except PuffinError as exc:
             return exc
 
-    def _kept_here(self, reader: PuffinReader, wanted: Sequence[BlobMetadata]) -> dict[BlobKey, _Payload]:
+    def _payloads_in(self, reader: PuffinReader, wanted: Sequence[BlobMetadata]) -> dict[BlobKey, _Payload]:
         """The payloads of blobs of one type, in memory or on the shelf."""
         found: dict[BlobKey, _Payload] = {}
         shelf = None if wanted and wanted[0].type == THETA_V1 else self._shelf

@@ -89,7 +89,7 @@ class Stored:
             raise found
         return found
 
-    def kept(self, _known, _kind):
+    def where_stored(self, _known, _kind):
         return None
 
 
