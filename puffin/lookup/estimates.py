@@ -322,8 +322,9 @@ class Estimator:
         field_ids = _ids(columns)
         if field_ids not in self._joint:
             with self._loading:
-                found = {} if self.opened.is_empty else joint_of(self.opened, field_ids, self._joint_errors)
+                found, errors = ({}, []) if self.opened.is_empty else joint_of(self.opened, field_ids)
                 self._joint[field_ids] = found.get(field_ids)
+                self._joint_errors += errors
         return self._joint[field_ids]
 
     def _parse(self, where: str) -> Expression:
