@@ -45,20 +45,18 @@ class KnownSketch:
     @functools.cached_property
     def properties(self) -> SketchProperties:
         """The properties of the blob, those that only the file has as far as it can be read."""
-        return SketchProperties(self.blob.properties, self._in_footer)
+        return SketchProperties(
+            self.blob.properties, lambda: {} if isinstance(self._footer, PuffinError) else self._footer
+        )
 
     @property
     def footer_error(self) -> PuffinError | None:
         """Why properties that only the file has cannot be read, or None."""
-        try:
-            if self.properties.is_abridged:
-                self.footers.find(self.entry, self.blob)
-        except PuffinError as exc:
-            return exc
-        return None
+        return self._footer if self.properties.is_abridged and isinstance(self._footer, PuffinError) else None
 
-    def _in_footer(self) -> Mapping[str, str]:
-        return {} if self.footer_error is not None else self.footers.find(self.entry, self.blob)
+    @functools.cached_property
+    def _footer(self) -> Mapping[str, str] | PuffinError:
+        return self.footers.find(self.entry, self.blob)
 
     @property
     def column(self) -> Column:

@@ -27,27 +27,24 @@ class Footers:
 
     def __init__(self, opened: TableSnapshot) -> None:
         self._opened = opened
-        self._read: dict[str, PuffinError | None] = {}
+        self._failures: dict[str, PuffinError | None] = {}
 
-    def find(self, entry: StatisticsEntry, blob: BlobEntry) -> Mapping[str, str]:
+    def find(self, entry: StatisticsEntry, blob: BlobEntry) -> Mapping[str, str] | PuffinError:
         """
         The properties of a sketch in the footer of its entry's file.
 
-        Raises FileNotFound if the file is gone, and PuffinError if its footer cannot be read or lacks the blob.
+        If the footer cannot be read or lacks the blob, the error for it; FileNotFound if the file is gone.
         """
-        key = blob.fields[0], blob.snapshot_id
-        if key not in entry.in_footer:
-            path = entry.statistics_path
-            if path not in self._read:
-                self._read[path] = self._failure(entry)
-            if (failed := self._read[path]) is not None:
-                raise failed
-            if key not in entry.in_footer:
-                raise CorruptError(f"{path}: expected a sketch of field {key[0]} and snapshot {key[1]}, found none")
-        return entry.in_footer[key]
+        path, key = entry.statistics_path, (blob.fields[0], blob.snapshot_id)
+        if key not in entry.in_footer and path not in self._failures:
+            self._failures[path] = self._read(entry)
+        if key in entry.in_footer:
+            return entry.in_footer[key]
+        missing = CorruptError(f"{path}: expected a sketch of field {key[0]} and snapshot {key[1]}, found none")
+        return self._failures[path] or missing
 
-    def _failure(self, entry: StatisticsEntry) -> PuffinError | None:
-        """Read the footer of an entry's file; return why that failed."""
+    def _read(self, entry: StatisticsEntry) -> PuffinError | None:
+        """Read the footer of an entry's file into the entry; return why that failed."""
         try:
             with PuffinFile.of(entry).open(self._opened) as reader:
                 blobs = reader.file_metadata.blobs
