@@ -48,19 +48,14 @@ class ColumnStatistics:
 
 
 def choose_retained(
-    candidates: Iterable[RetainedBlob],
-    *,
-    snapshot_id: int,
-    computed: Collection[int],
-    current_fields: Collection[int],
+    candidates: Iterable[RetainedBlob], snapshot_id: int, wanted: Collection[int]
 ) -> list[RetainedBlob]:
     """
-    The stored sketches to keep in the file of a snapshot: not computed anew, and still in the schema.
+    The stored sketches of the ``wanted`` fields to keep in the file of a snapshot, one of each.
 
     A theta blob for a dropped field makes Spark's planner fail, and two for one field make Trino's fail: of several,
-    the one of the newest rows stays, and of equals the first. ``current_fields`` includes those inside lists and maps.
+    the one of the newest rows stays, and of equals the first.
     """
-    wanted = {*current_fields} - {*computed}
     sketches: dict[int, RetainedBlob] = {}
     # In version 1 all sequence numbers are 0, and only this snapshot's own blobs are known to be newer.
     for candidate in sorted(candidates, key=lambda c: (c.entry.snapshot_id != snapshot_id, -c.entry.sequence_number)):

@@ -137,16 +137,15 @@ class StatisticsDraft:
         home = chosen_home(opened.state, self._options.home)
         written: list[StatisticsEntry] = []
         for old in read_stored(opened, self.snapshot_id, sources.entries, sources.damaged):
+            if isinstance(old, StatisticsEntry):
+                written.append(old)
+                continue
             new = sources.computed if old.snapshot_id == self.snapshot_id else ()
-            kept = choose_retained(
-                old.sketches,
-                snapshot_id=old.snapshot_id,
-                computed={each.column.field_id for each in new},
-                current_fields=sources.fields,
-            )
+            wanted = sources.fields - {each.column.field_id for each in new}
+            kept = choose_retained(old.sketches, old.snapshot_id, wanted)
             sketches = sketch_blobs(new, self._snapshot, self._options.codec)
             contents = assemble(sketches, kept, companion_blobs(new, self._snapshot), home)
-            written.append(old.entry or self._files.write(opened, old.snapshot_id, contents))
+            written.append(self._files.write(opened, old.snapshot_id, contents))
         entry, *repairs = written
         entry = dataclasses.replace(entry, repairs=tuple(repairs), removals=sources.removals)
         if self._partition_statistics is None:
@@ -162,7 +161,7 @@ class _Sources(NamedTuple):
 
     Attributes:
         computed: The computed statistics of columns that the table still has.
-        fields: The field ids of the table.
+        fields: The field ids of the table, those inside lists and maps included.
         entries: The stored entries of which blobs may stay.
         damaged: The entries of other snapshots to repair.
         removals: The snapshots whose entries go.

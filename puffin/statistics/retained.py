@@ -30,22 +30,18 @@ class RetainedBlob:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StoredSketches:
-    """
-    What is stored for the new statistics file of a snapshot.
-
-    If ``entry`` is set, the stored file is lost: the snapshot gets no new file, but this entry.
-    """
+    """What is stored for the new statistics file of a snapshot."""
 
     snapshot_id: int
-    sketches: Sequence[RetainedBlob] = ()
-    entry: StatisticsEntry | None = None
+    sketches: Sequence[RetainedBlob]
 
 
 def read_stored(
     opened: TableSnapshot, snapshot_id: int, entries: Iterable[StatisticsEntry], damaged: Iterable[StatisticsEntry]
-) -> Iterator[StoredSketches]:
+) -> Iterator[StoredSketches | StatisticsEntry]:
     """
-    Read the sketches of these entries for the new file of a snapshot; then those of each damaged entry for its own.
+    Read the sketches of these entries for the new file of a snapshot; then those of each damaged entry for its own, or
+    the repaired entry if its file is lost.
 
     Each file is read when it is asked for, so that only one is in memory. The first loses the sketches that cannot be
     read, with a warning.
@@ -63,8 +59,9 @@ def read_stored(
         except PuffinError as exc:
             _log.warning("an entry is repaired in the table's metadata only: %s", exc)
             marked = tuple(marked_entry(blob, None) for blob in entry.blobs if blob.is_sketch)
-            stored = StoredSketches(entry.snapshot_id, entry=dataclasses.replace(entry, blobs=marked))
-        if stored.entry != entry:
+            if marked != entry.blobs:
+                yield dataclasses.replace(entry, blobs=marked)
+        else:
             yield stored
 
 

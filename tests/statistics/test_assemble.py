@@ -51,7 +51,7 @@ def ours(*fields: int, **options) -> RawBlob:
 
 
 def kept(*candidates: RetainedBlob, computed=(), current=range(100)) -> list[RawBlob]:
-    chosen = choose_retained(candidates, snapshot_id=10, computed=set(computed), current_fields=set(current))
+    chosen = choose_retained(candidates, 10, set(current) - set(computed))
     return [blob.raw for blob in chosen]
 
 
@@ -226,7 +226,7 @@ def test_snapshots_own_sketch_wins_in_version_1():
 
 def test_sketches_are_ordered_by_field_and_equal_the_entrys():
     old = retained(ours(4), raw(1, type_=KLL), ours(2))
-    contents = assemble(computed(3, 1), choose_retained(old, snapshot_id=10, computed={1, 3}, current_fields=range(9)))
+    contents = assemble(computed(3, 1), choose_retained(old, 10, {*range(9)} - {1, 3}))
     fields = [blob.fields if hasattr(blob, "fields") else blob.metadata.fields for blob in contents.blobs]
     assert fields == [entry.fields for entry in contents.entries] == [(1,), (2,), (3,), (4,)]
     assert {entry.type for entry in contents.entries} == {THETA_V1}
