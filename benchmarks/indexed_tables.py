@@ -75,7 +75,7 @@ def _index_of(directory: Path, paths: list[str], values: int) -> None:
     """Publish an index with a filter of so many random values for each path."""
     from puffin.index.bloom import BloomFilterBuilder
     from puffin.index.manifest import IndexManifest, commit
-    from puffin.index.segment import NewFilters, SegmentPlan, write_segment
+    from puffin.index.segment import NewFilters, SegmentColumn, write_segment
     from puffin.index.upkeep import IndexHome
     from puffin.load import load_table
 
@@ -83,7 +83,7 @@ def _index_of(directory: Path, paths: list[str], values: int) -> None:
     home = IndexHome.of(opened)
     (column,) = opened.state.columns
     key = opened.state.key_of(column)
-    plan = SegmentPlan(column.field_id, key, column.type, None, 0.01)
+    of_segment = SegmentColumn(column.field_id, key, column.type, None, 0.01)
     random = np.random.default_rng(5)
     filters = {}
     for number, path in enumerate(paths):
@@ -92,7 +92,7 @@ def _index_of(directory: Path, paths: list[str], values: int) -> None:
         builder = BloomFilterBuilder(values, 0.01)
         builder.update([random.integers(0, 2**64, values, np.uint64)])
         filters[path] = builder.compact().folded(0.01)
-    segment = write_segment(plan, NewFilters.by_size(filters), home.uri_of, home.store)
+    segment = write_segment(of_segment, NewFilters.by_size(filters), home.uri_of, home.store)
     commit(IndexManifest(0, opened.state.uuid, {key: 0.01}, (segment,)), home.directory, home.store)
 
 

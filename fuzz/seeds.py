@@ -28,7 +28,7 @@ from puffin.files.parquet.parquet_footer import read_footer
 from puffin.format import LZ4, ROW_COUNTS_V1, ZSTD, Blob, PuffinReader, PuffinWriter, compression
 from puffin.format.deletion_vector import DeletionVector
 from puffin.index import manifest as index_manifests
-from puffin.index.segment import SegmentEntry
+from puffin.index.segment import SegmentColumn, SegmentEntry
 from puffin.sketches.counted_hashes import hash_rows
 from puffin.sketches.distribution_builder import DistributionBuilder
 from puffin.sketches.partition_sketches import PartitionSketchesBuilder
@@ -256,11 +256,7 @@ def _index_manifests() -> Iterator[bytes]:
     """Without their checksums."""
     segment = SegmentEntry(
         id="9b1d0f3e-0000-4000-8000-00000000000a",
-        field_id=1,
-        column="1",
-        type="long",
-        mapping="5f0c",
-        fpp=0.01,
+        column=SegmentColumn(1, "1", "long", "5f0c", 0.01),
         files=2,
         file_size=4096,
         directory_offset=3000,

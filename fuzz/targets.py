@@ -70,7 +70,7 @@ from puffin.iceberg.scan.manifest_lists import ManifestFile, manifest_files
 from puffin.iceberg.scan.manifests import live_files_of
 from puffin.index import manifest as index_manifests
 from puffin.index.lifting import lifted
-from puffin.index.segment import SegmentEntry, read_directory
+from puffin.index.segment import SegmentColumn, SegmentEntry, read_directory
 from puffin.inspection import describe, verify
 from puffin.kernels import load_kernels
 from puffin.rest_catalog.scan_request import ScanRequest
@@ -408,11 +408,7 @@ def index_directory(data: bytes) -> None:
     stored = compression.compress(ZSTD, data)
     entry = SegmentEntry(
         id="",
-        field_id=1,
-        column="a",
-        type="long",
-        mapping=None,
-        fpp=0.01,
+        column=SegmentColumn(1, "a", "long", None, 0.01),
         files=1,
         file_size=len(stored),
         directory_offset=0,

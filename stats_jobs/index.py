@@ -85,7 +85,7 @@ class CaughtUp:
         opened, after = self.plan.opened, self.after
         sizes: dict[str, int] = {}
         for segment in after.segments:
-            sizes[segment.column] = sizes.get(segment.column, 0) + segment.file_size
+            sizes[segment.column.key] = sizes.get(segment.column.key, 0) + segment.file_size
         files = [task.data_file.file_path for task in (() if opened.is_empty else opened.tasks)]
         left = self.plan.after(after).lacking
         # What was read beside the index counts only if it gave it something.

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from puffin.index.coverage import lacking_files
 from puffin.index.file_filters import FileFilters, IndexKind, LiftingIndexKind, SegmentPlace
 from puffin.index.leftovers import remove_old_files
-from puffin.index.segment import SegmentEntry, SegmentPlan
+from puffin.index.segment import SegmentColumn, SegmentEntry
 from puffin.index.upkeep import Index, IndexChange, IndexHome, publish
 from puffin.tables.base import Column
 from puffin.tables.leftovers import SAFETY_AGE, AgeLimit
@@ -144,10 +144,9 @@ class IndexPlan:
         return kind(type=column.type, fpp=self.rates[column], place=self._place(column))
 
     def _place(self, column: Column) -> SegmentPlace:
-        state, fpp = self.opened.state, self.rates[column]
-        mapping = state.mapping_digest(column)
-        plan = SegmentPlan(column.field_id, state.key_of(column), column.type, mapping, fpp)
-        return SegmentPlace(self.home.directory, plan)
+        key, mapping = self.opened.state.key_of(column), self.opened.state.mapping_digest(column)
+        of_segment = SegmentColumn(column.field_id, key, column.type, mapping, self.rates[column])
+        return SegmentPlace(self.home.directory, of_segment)
 
     def _built(self, column: Column, built: Iterable[Partial]) -> list[FileFilters]:
         """The filters of a column in each part of what was read."""

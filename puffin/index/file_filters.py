@@ -17,7 +17,7 @@ from puffin.format import INDEX_V1
 from puffin.index.bloom import BloomFilter, BloomFilterBuilder
 from puffin.index.lifting import lifted
 from puffin.index.manifest import segment_uri
-from puffin.index.segment import NewFilters, SegmentEntry, SegmentPlan, write_segment
+from puffin.index.segment import NewFilters, SegmentColumn, SegmentEntry, write_segment
 from puffin.index.value_hashes import hash_values
 from puffin.sketches.hash_arrays import Rows
 from puffin.statistics.kinds.kind import Builder, Kind, Need
@@ -69,12 +69,12 @@ class SegmentPlace:
     """The folder of a table's index, and the column of new segments in it, with its name mapping."""
 
     directory: str
-    plan: SegmentPlan
+    column: SegmentColumn
 
     def write(self, filters: Mapping[str, BloomFilter], store: Store, *, is_mapped: bool) -> SegmentEntry:
         """Write a segment; ``is_mapped`` as for `IndexKind.spilled`. Raises StorageError."""
-        plan = self.plan if is_mapped else dataclasses.replace(self.plan, mapping=None)
-        return write_segment(plan, NewFilters.by_size(filters), functools.partial(segment_uri, self.directory), store)
+        column = self.column if is_mapped else dataclasses.replace(self.column, mapping=None)
+        return write_segment(column, NewFilters.by_size(filters), functools.partial(segment_uri, self.directory), store)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

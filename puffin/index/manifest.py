@@ -22,7 +22,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, TypeAlias
 
 from puffin.errors import CorruptMetadataError, FileNotFound, UnsupportedTableError, said_by
-from puffin.index.segment import SegmentEntry
+from puffin.index.segment import SegmentColumn, SegmentEntry
 from puffin.statistics.private_state import places
 from puffin.storage import Store, join
 from puffin.tables.statistics_json import text_or_null, typed
@@ -179,11 +179,11 @@ def decode(data: bytes, version: int, where: str) -> IndexManifest:
 def _segment_to_json(segment: SegmentEntry) -> dict[str, Any]:
     return {
         "id": segment.id,
-        "field-id": segment.field_id,
-        "column": segment.column,
-        "type": segment.type,
-        "name-mapping": segment.mapping,
-        "fpp": segment.fpp,
+        "field-id": segment.column.field_id,
+        "column": segment.column.key,
+        "type": segment.column.type,
+        "name-mapping": segment.column.mapping,
+        "fpp": segment.column.fpp,
         "files": segment.files,
         "file-size-in-bytes": segment.file_size,
         "directory-offset": segment.directory_offset,
@@ -198,11 +198,13 @@ def _segment_from_json(document: Mapping[str, Any]) -> SegmentEntry:
         raise ValueError(f"id: expected a uuid, found {segment_id!r}")
     return SegmentEntry(
         id=segment_id,
-        field_id=typed(document, "field-id", int),
-        column=typed(document, "column", str),
-        type=typed(document, "type", str),
-        mapping=text_or_null(document, "name-mapping"),
-        fpp=_rate(document),
+        column=SegmentColumn(
+            field_id=typed(document, "field-id", int),
+            key=typed(document, "column", str),
+            type=typed(document, "type", str),
+            mapping=text_or_null(document, "name-mapping"),
+            fpp=_rate(document),
+        ),
         files=typed(document, "files", int),
         file_size=typed(document, "file-size-in-bytes", int),
         directory_offset=typed(document, "directory-offset", int),

@@ -44,26 +44,38 @@ _LARGEST_DIRECTORY = 1 << 30
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class SegmentColumn:
+    """
+    The column of a segment. Two are equal whatever their field ids, which may change in a Delta table.
+
+    Attributes:
+        key: As `TableState.key_of` names it.
+        type: Its appendix C type when the filters were built.
+        mapping: The digest of the name mapping by which files without field ids were read, if any were.
+        fpp: The rate of false positives.
+    """
+
+    field_id: int = dataclasses.field(compare=False)
+    key: str
+    type: str
+    mapping: str | None
+    fpp: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class SegmentEntry:
     """
     What the index manifest says of a segment.
 
     Attributes:
         id: A uuid, which names the file.
-        column: As `TableState.key_of` names it.
-        mapping: The digest of the name mapping by which files without field ids were read, if any were.
-        type: The appendix C type of the column when the filters were built.
         files: The number of data files.
         file_size: In bytes, as are the place and length of the directory.
         directory_crc: The CRC-32 of the directory as it is stored.
     """
 
     id: str
-    field_id: int
-    column: str
-    type: str
-    mapping: str | None
-    fpp: float
+    column: SegmentColumn
     files: int
     file_size: int
     directory_offset: int
@@ -200,30 +212,19 @@ def parse_rows(data: bytes, files: int, first: int, count: int = 1) -> Bits:
     return rows[:, :-1].reshape(count, files, WORDS)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SegmentPlan:
-    """The column of a new segment: attributes as in `SegmentEntry`."""
-
-    field_id: int
-    column: str
-    type: str
-    mapping: str | None
-    fpp: float
-
-
 def write_segment(
-    plan: SegmentPlan, filters: Sequence[FilterRows], segment_uri: Callable[[str], str], store: Store
+    column: SegmentColumn, filters: Sequence[FilterRows], segment_uri: Callable[[str], str], store: Store
 ) -> SegmentEntry:
     """Write a new segment file; ``segment_uri`` is called with its id. Raises StorageError."""
     segment_id = str(uuid.uuid4())
-    properties = {"type": plan.type, "fpp": str(plan.fpp)}
+    properties = {"type": column.type, "fpp": str(column.fpp)}
     with store.create(segment_uri(segment_id)) as sink:
         writer = PuffinWriter(sink, properties={CREATED_BY: created_by()})
 
         def add(type_: str, stored: bytes, more: Mapping[str, str], codec: str | None = None) -> int:
             metadata = BlobMetadata(
                 type=type_,
-                fields=(plan.field_id,),
+                fields=(column.field_id,),
                 snapshot_id=-1,
                 sequence_number=-1,
                 offset=FIRST_BLOB_OFFSET,
@@ -238,14 +239,14 @@ def write_segment(
             of_size = [group for group in filters if group.lg_blocks == lg_blocks]
             classes.append(_write_class(lg_blocks, of_size, add))
         # Segments of two columns may have the same files and sizes; only this keeps one from passing for the other.
-        subject = {"column": plan.column, "type": plan.type, "name-mapping": plan.mapping}
+        subject = {"column": column.key, "type": column.type, "name-mapping": column.mapping}
         document = {**subject, "classes": classes}
         directory = compress(ZSTD, json.dumps(document, separators=(",", ":")).encode())
         offset = add(INDEX_DIRECTORY_V1, directory, {}, ZSTD)
         written = writer.finish()
     return SegmentEntry(
         id=segment_id,
-        **dataclasses.asdict(plan),
+        column=column,
         files=sum(len(group.files) for group in filters),
         file_size=written.file_size,
         directory_offset=offset,

@@ -128,7 +128,7 @@ class TableIndex:
         kept = np.ones(len(self._positions), np.bool_)
         unread = []
         for segment in self._segments_of(column):
-            hashes = [hash_scalar(column.type, segment.type, value) for value in values]
+            hashes = [hash_scalar(column.type, segment.column.type, value) for value in values]
             if not hashes or any(each is None for each in hashes):
                 continue
             wanted = np.unique(np.concatenate([each for each in hashes if each is not None]))
@@ -141,8 +141,8 @@ class TableIndex:
         return Probe(kept, tuple(unread))
 
     def _segments_of(self, column: ColumnKey) -> list[SegmentEntry]:
-        of_column = (segment for segment in self.manifest.segments if segment.column == column.key)
-        return [segment for segment in of_column if segment.mapping in (None, column.mapping)]
+        of_column = (segment for segment in self.manifest.segments if segment.column.key == column.key)
+        return [segment for segment in of_column if segment.column.mapping in (None, column.mapping)]
 
     def _open(self, segment: SegmentEntry) -> Sequence[_Placed]:
         if segment.id not in self._placed:  # two threads may both read it, and find the same

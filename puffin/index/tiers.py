@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from puffin.index.segment import SegmentEntry
+from puffin.index.segment import SegmentColumn, SegmentEntry
 
 FAN_IN = 4
 MOST_AT_ONCE = 32  # a merge reads a little of each, again and again
@@ -22,9 +22,9 @@ def groups_to_merge(segments: Sequence[SegmentEntry], with_gone_files: Collectio
 
     Segments merge only with those of the same column, type, mapping and rate.
     """
-    alike: dict[object, list[SegmentEntry]] = {}
+    alike: dict[SegmentColumn, list[SegmentEntry]] = {}
     for segment in segments:
-        alike.setdefault((segment.column, segment.type, segment.mapping, segment.fpp), []).append(segment)
+        alike.setdefault(segment.column, []).append(segment)
     return [group for of_column in alike.values() for group in _groups(of_column, with_gone_files)]
 
 

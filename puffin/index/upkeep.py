@@ -28,7 +28,6 @@ from puffin.index.segment import (
     ClassLayout,
     FilterRows,
     SegmentEntry,
-    SegmentPlan,
     SegmentRows,
     SizeClass,
     check_chunk,
@@ -159,7 +158,7 @@ class Index:
 
     def paths_of(self, key: str, mapping: str | None) -> set[str]:
         """The files that a column has filters of, in the names of this mapping."""
-        of_column = (s for s in self.segments if s.column == key and s.mapping in (None, mapping))
+        of_column = (s for s in self.segments if s.column.key == key and s.column.mapping in (None, mapping))
         return {path for segment in of_column for path in self.paths_in(segment)}
 
     def paths_in(self, segment: SegmentEntry) -> set[str]:
@@ -201,7 +200,8 @@ class IndexChange:
         """The manifest after a base, without the segments that cannot be read or are of another rate."""
         rates = {**base.manifest.columns, **self.rates}
         columns = {column: rate for column, rate in rates.items() if column not in self.dropped}
-        segments = tuple(each for each in (*base.segments, *self.new) if columns.get(each.column) == each.fpp)
+        all_of = (*base.segments, *self.new)
+        segments = tuple(each for each in all_of if columns.get(each.column.key) == each.column.fpp)
         return IndexManifest(base.manifest.version, self.table_uuid, columns, segments)
 
 
@@ -253,7 +253,6 @@ def _merged(home: IndexHome, index: Index, gone: Set[str]) -> Index:
 
 
 def _merge(home: IndexHome, index: Index, group: Sequence[SegmentEntry], gone: Set[str]) -> SegmentEntry | None:
-    first = group[0]
     with contextlib.ExitStack() as open_files:
         rows: list[FilterRows] = []
         taken = set(gone)
@@ -263,5 +262,4 @@ def _merge(home: IndexHome, index: Index, group: Sequence[SegmentEntry], gone: S
                 kept = [i for i, path in enumerate(size_class.files) if path not in taken]
                 taken.update(size_class.files)
                 rows += [SegmentRows(source, size_class, kept)] if kept else []
-        plan = SegmentPlan(first.field_id, first.column, first.type, first.mapping, first.fpp)
-        return write_segment(plan, rows, home.uri_of, home.store) if rows else None
+        return write_segment(group[0].column, rows, home.uri_of, home.store) if rows else None

@@ -23,7 +23,7 @@ def stored_filters(table: Table) -> dict[tuple[str, str], bytes]:
                     for p in read_rows(source, size_class.layout, 0, 1 << size_class.layout.lg_blocks)
                 ]
                 for place, file in enumerate(size_class.files):
-                    found[segment.column, file] = b"".join(part[place].tobytes() for part in parts)
+                    found[segment.column.key, file] = b"".join(part[place].tobytes() for part in parts)
     return found
 
 

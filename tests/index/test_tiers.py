@@ -11,7 +11,7 @@ import pytest
 from puffin.errors import CorruptMetadataError
 from puffin.format import ZSTD
 from puffin.format.compression import compress
-from puffin.index.segment import SegmentEntry, read_directory
+from puffin.index.segment import SegmentColumn, SegmentEntry, read_directory
 from puffin.index.tiers import FAN_IN, MOST_AT_ONCE, groups_to_merge
 from puffin.storage.local import BytesSource
 
@@ -19,7 +19,7 @@ MIB = 1024 * 1024
 
 
 def segment(name: str, size: int) -> SegmentEntry:
-    return SegmentEntry(name, 1, "k", "long", None, 0.01, 1, size, 0, 0, 0)
+    return SegmentEntry(name, SegmentColumn(1, "k", "long", None, 0.01), 1, size, 0, 0, 0)
 
 
 def merged(segments: list[SegmentEntry]) -> tuple[list[SegmentEntry], int]:
