@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from puffin.delta.log.actions import Commit, Metadata, Protocol
 from puffin.delta.log.changed_records import changed_records
@@ -31,6 +31,14 @@ SPEC_ID = 0
 """Of the one partition spec that a version has."""
 
 _APPEND, _DELETE, _OVERWRITE = "append", "delete", "overwrite"
+
+
+class LoggedPartition(NamedTuple):
+    """A partition field: its id, and the name in the log and the type of its column."""
+
+    field_id: str
+    name: str
+    type: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,11 +78,10 @@ class DeltaState(TableState):
         return frozenset(field["source-id"] for field in self.partition_specs[SPEC_ID])
 
     @functools.cached_property
-    def logged_partitions(self) -> tuple[tuple[str, str, str], ...]:
-        """The id of each partition field, and the name in the log and the type of its column."""
+    def logged_partitions(self) -> tuple[LoggedPartition, ...]:
         ids = ((str(field["field-id"]), field["source-id"]) for field in self.partition_specs[SPEC_ID])
         return tuple(
-            (field_id, self.delta_schema.paths[source_id][0], self.columns_by_id[source_id].type)
+            LoggedPartition(field_id, self.delta_schema.paths[source_id][0], self.columns_by_id[source_id].type)
             for field_id, source_id in ids
         )
 

@@ -210,20 +210,24 @@ def _actions(batch: pa.RecordBatch) -> Iterator[Action]:
 
 
 def _files(batch: pa.RecordBatch) -> Iterator[FileWithStatistics]:
-    rows = batch.column("add").drop_null() if "add" in batch.schema.names else ()
+    rows = _adds(batch)
     return zip(_add_files(rows), itertools.repeat(None)) if len(rows) else iter(())
 
 
 def _files_with_statistics(batch: pa.RecordBatch) -> Iterator[FileWithStatistics]:
-    rows = batch.column("add").drop_null() if "add" in batch.schema.names else ()
+    rows = _adds(batch)
     return zip(_add_files(rows), _optional(rows, "stats", pa.string()), strict=True) if len(rows) else iter(())
 
 
 def _paths_and_sizes(batch: pa.RecordBatch) -> Iterator[tuple[npt.NDArray[np.int64], int]]:
-    rows = batch.column("add").drop_null() if "add" in batch.schema.names else ()
+    rows = _adds(batch)
     if len(rows):
         paths = _required(rows, "path", pa.string())
         yield np.fromiter(map(hash, paths), np.int64, len(paths)), sum(_required(rows, "size", pa.int64()))
+
+
+def _adds(batch: pa.RecordBatch) -> pa.StructArray | tuple[()]:
+    return batch.column("add").drop_null() if "add" in batch.schema.names else ()
 
 
 def _check_rows(rows: int, size: int) -> None:

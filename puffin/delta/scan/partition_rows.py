@@ -12,8 +12,7 @@ from puffin.tables.partition_rows import PartitionRows
 
 def partition_rows(state: DeltaState) -> list[PartitionRows] | None:
     """The rows of each partition of the state's version; None if the log does not tell those of every file."""
-    fields = state.logged_partitions
-    names = [name for _, name, _ in fields]
+    names = [each.name for each in state.logged_partitions]
     counts = state.segment.fold_files(lambda files: _counted((file for file, _ in files), names))
     if counts is None:
         return None
@@ -21,8 +20,8 @@ def partition_rows(state: DeltaState) -> list[PartitionRows] | None:
         PartitionRows(
             SPEC_ID,
             {
-                field_id: partition_json(type_, text, state.location)
-                for (field_id, _, type_), text in zip(fields, texts, strict=True)
+                each.field_id: partition_json(each.type, text, state.location)
+                for each, text in zip(state.logged_partitions, texts, strict=True)
             },
             rows,
             rows,

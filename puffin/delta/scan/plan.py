@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from puffin.delta.log.actions import AddFile, FileKey, RemoveFile
 from puffin.delta.scan.deletion_vectors import deletion_vector_file
 from puffin.delta.scan.partition_values import partition_json
-from puffin.delta.state import SPEC_ID, DeltaState
+from puffin.delta.state import SPEC_ID, DeltaState, LoggedPartition
 from puffin.errors import SnapshotNotFound
 from puffin.storage import join
 from puffin.storage.uri import split
@@ -88,15 +88,10 @@ def _ever_added(keys: Set[FileKey], base: Snapshot, state: DeltaState) -> Mappin
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tasks:
-    """
-    Makes tasks of files.
-
-    Attributes:
-        fields: As `DeltaState.logged_partitions`.
-    """
+    """Makes tasks of the files of a table at this location with these partition fields."""
 
     location: str
-    fields: tuple[tuple[str, str, str], ...]
+    partitions: tuple[LoggedPartition, ...]
 
     @classmethod
     def of(cls, state: DeltaState) -> Tasks:
@@ -111,8 +106,8 @@ class Tasks:
             file_format=PARQUET,
             spec_id=SPEC_ID,
             partition={
-                field_id: partition_json(type_, file.partition_values.get(name), path)
-                for field_id, name, type_ in self.fields
+                each.field_id: partition_json(each.type, file.partition_values.get(each.name), path)
+                for each in self.partitions
             },
             record_count=file.num_records or 0,
             file_size_in_bytes=file.size,
