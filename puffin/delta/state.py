@@ -16,12 +16,14 @@ from typing import Any, NamedTuple
 
 from puffin.delta.log.actions import Commit, Metadata, Protocol
 from puffin.delta.log.changed_records import changed_records
+from puffin.delta.log.log_files import LOG, commit_name
 from puffin.delta.log.protocol import check_readable
 from puffin.delta.log.replay import LogSegment
 from puffin.delta.schema import FieldPath, TableSchema, table_schema
 from puffin.delta.statistics.entries import StatisticsDirectory
 from puffin.delta.statistics.files import Listing
 from puffin.errors import ConflictError
+from puffin.storage import join
 from puffin.tables.base import NOTHING, REPLACE, Column, Snapshot, SnapshotSelector, StatisticsEntry
 from puffin.tables.document import FIRST_PARTITION_FIELD_ID
 from puffin.tables.schema import field_ids, primitive_columns
@@ -111,7 +113,7 @@ def read_state(
     return DeltaState(
         format="delta",
         uuid=metadata.id,
-        metadata_location=f"{location}/_delta_log/{segment.version:020d}.json",
+        metadata_location=join(location, LOG, commit_name(segment.version)),
         document=_document(location, metadata, schema),
         location=location,
         properties=metadata.configuration,

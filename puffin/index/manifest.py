@@ -25,10 +25,9 @@ from puffin.errors import CorruptMetadataError, FileNotFound, UnsupportedTableEr
 from puffin.index.segment import SegmentColumn, SegmentEntry
 from puffin.statistics.private_state import places
 from puffin.storage import Store, join
-from puffin.tables.statistics_json import text_or_null, typed
+from puffin.tables.statistics_json import own_id, text_or_null, typed
 
 _VERSION = re.compile(r"\d{20}")
-_SEGMENT_ID = re.compile(r"[0-9a-f-]{36}")
 FORMAT_VERSION = 1
 
 _log = logging.getLogger(__name__)
@@ -56,11 +55,11 @@ def index_directory(private_directory: str) -> str:
 
 
 def segment_uri(directory: str, segment_id: str) -> str:
-    return join(join(join(directory, places.SEGMENTS), segment_id), places.PART_NAME)
+    return join(directory, places.SEGMENTS, segment_id, places.PART_NAME)
 
 
 def manifest_uri(directory: str, version: int) -> str:
-    return join(join(directory, f"{version:020d}"), places.PART_NAME)
+    return join(directory, f"{version:020d}", places.PART_NAME)
 
 
 def read_newest(directory: str, store: Store) -> IndexManifest:
@@ -193,11 +192,8 @@ def _segment_to_json(segment: SegmentEntry) -> dict[str, Any]:
 
 
 def _segment_from_json(document: Mapping[str, Any]) -> SegmentEntry:
-    segment_id = typed(document, "id", str)
-    if not _SEGMENT_ID.fullmatch(segment_id):
-        raise ValueError(f"id: expected a uuid, found {segment_id!r}")
     return SegmentEntry(
-        id=segment_id,
+        id=own_id(document),
         column=SegmentColumn(
             field_id=typed(document, "field-id", int),
             key=typed(document, "column", str),

@@ -25,9 +25,7 @@ from puffin.statistics.resolve import answer_columns
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.tables.base import Column
 from puffin.tables.snapshot import TableSnapshot
-from puffin.values.column_summary import ColumnSummary
-
-_UNKNOWN = ColumnSummary(None, None, None, None, None, None)
+from puffin.values.column_summary import UNKNOWN_SUMMARY
 
 _log = logging.getLogger(__name__)
 
@@ -66,7 +64,7 @@ def facts_of_column(opened: TableSnapshot, column: Column, now: Interval) -> Rea
     (answer,) = answer_columns({column.field_id: nearest}, [column], lambda: stored)
     usable = [each for each in nearest if each.column_mismatch is None]
     of = next((each for each in usable if each.blob.snapshot_id == answer.stats_snapshot_id), None)
-    summary, distinct = answer.summary or _UNKNOWN, answer.distinct
+    summary, distinct = answer.summary or UNKNOWN_SUMMARY, answer.distinct
     added, removed = answer.freshness.records_added, _most_removed(answer.freshness, summary.row_count, now)
     if of is not None and of.age == 0:
         added = removed = 0

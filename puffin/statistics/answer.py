@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from puffin.errors import PuffinError, StorageError
 from puffin.sketches.sizes import DEFAULT_LG_K
 from puffin.tables.base import Column
-from puffin.values.column_summary import ColumnSummary
+from puffin.values.column_summary import UNKNOWN_SUMMARY, ColumnSummary
 
 if TYPE_CHECKING:
     from puffin.sketches.theta_sketch import ThetaSketch
@@ -134,15 +134,15 @@ class ColumnAnswer:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON of a lookup."""
-        summary = self.summary
+        summary = self.summary or UNKNOWN_SUMMARY
         return {
             **self._distinct_json(),
-            "row-count": None if summary is None else summary.row_count,
-            "null-count": None if summary is None else summary.null_count,
-            "nan-count": None if summary is None else summary.nan_count,
-            "min": None if summary is None else summary.min,
-            "max": None if summary is None else summary.max,
-            "avg-bytes": None if summary is None else summary.avg_bytes,
+            "row-count": summary.row_count,
+            "null-count": summary.null_count,
+            "nan-count": summary.nan_count,
+            "min": summary.min,
+            "max": summary.max,
+            "avg-bytes": summary.avg_bytes,
             "snapshots-behind": self.freshness.snapshots_behind,
             "records-added": self.freshness.records_added,
             "records-deleted": self.freshness.records_deleted,

@@ -145,6 +145,10 @@ class StatisticsEntry:
         default_factory=dict, init=False, repr=False, compare=False
     )
 
+    @property
+    def file_name(self) -> str:
+        return self.statistics_path.rpartition("/")[2]
+
     @functools.cached_property
     def sketches(self) -> Mapping[int, BlobEntry]:
         """The sketches of one column each, by field id; of several for one column, the first."""

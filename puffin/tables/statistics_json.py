@@ -6,12 +6,14 @@ Iceberg's metadata, a REST catalog's updates, and the entry files of Delta table
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from puffin.tables.base import BlobEntry, StatisticsEntry
 
 _BEYOND = 2**63
+_UUID = re.compile(r"[0-9a-f-]{36}")
 _SHOWN = 40  # characters of what is wrong
 
 
@@ -80,6 +82,14 @@ def typed(document: Mapping[str, Any], key: str, kind: type[Any]) -> Any:
 def text_or_null(document: Mapping[str, Any], key: str) -> str | None:
     """A required field that holds a text or null; KeyError if it is missing, TypeError if it is anything else."""
     return None if document[key] is None else typed(document, key, str)
+
+
+def own_id(document: Mapping[str, Any]) -> str:
+    """The ``id`` of a document, which names a file; TypeError or ValueError if it is no uuid."""
+    found: str = typed(document, "id", str)
+    if not _UUID.fullmatch(found):
+        raise ValueError(f"id: expected a uuid, found {found!r}")
+    return found
 
 
 def integer(key: str, value: Any) -> int:

@@ -76,6 +76,9 @@ class ColumnSummary:
         return cls(rows, nulls, nans, low, high, total_bytes)
 
 
+UNKNOWN_SUMMARY = ColumnSummary(None, None, None, None, None, None)
+
+
 def known_sum(counts: Iterable[int | None]) -> int | None:
     """The sum; None if one count is unknown."""
     total = 0

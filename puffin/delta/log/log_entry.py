@@ -25,7 +25,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from puffin.delta.log.log_files import LOG
+from puffin.delta.log.log_files import LOG, commit_name
 from puffin.delta.log.protocol import check_writable, has_feature, in_commit_timestamps_enabled
 from puffin.delta.log.replay import DeltaLog, LogSegment
 from puffin.errors import ConflictError, TableNotFound
@@ -65,7 +65,7 @@ def append_note(
         actions = _actions(segment, note, txn_id, location, table_id)
         data = "".join(f"{_json(action)}\n" for action in actions).encode()
         try:
-            log.store.put_once(join(location, LOG, f"{following:020d}.json"), data)
+            log.store.put_once(join(location, LOG, commit_name(following)), data)
         except ConflictError as exc:
             if _RETRIES.gives_up(attempt, started):
                 raise ConflictError(

@@ -81,7 +81,7 @@ class LogFiles:
                 f"{self.directory}: version {version} can no longer be made: its log entries have been cleaned up; "
                 f"the oldest that can is {max(left[-1].version, 0)}"
             )
-        missing = f"{self._first_in_a_row(version) - 1:020d}.json"
+        missing = commit_name(self._first_in_a_row(version) - 1)
         raise CorruptMetadataError(
             f"{join(self.directory, missing)}: expected this log entry, or a complete checkpoint between it and "
             f"version {version}, found neither"
@@ -104,6 +104,11 @@ class LogFiles:
         while version in self.commits:
             version -= 1
         return version + 1
+
+
+def commit_name(version: int) -> str:
+    """The name of the log entry of a version."""
+    return f"{version:020d}.json"
 
 
 def list_log(location: str, store: Store) -> LogFiles:

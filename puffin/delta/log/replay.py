@@ -24,7 +24,7 @@ from puffin.delta.log.actions import (
     read_file_statistics,
 )
 from puffin.delta.log.kept_entries import LogEntries
-from puffin.delta.log.log_files import NO_CONTENT, Checkpoint, CheckpointContent, LogFiles, list_log
+from puffin.delta.log.log_files import NO_CONTENT, Checkpoint, CheckpointContent, LogFiles, commit_name, list_log
 from puffin.delta.log.protocol import in_commit_timestamps_enabled
 from puffin.errors import CorruptMetadataError, FileNotFound, SnapshotNotFound, UnsupportedError
 from puffin.storage import FileInfo, Store, join
@@ -117,7 +117,7 @@ class LogSegment:
         if newest is None:
             return False  # only a checkpoint of it is left
         is_there = self._store.find(newest.uri) == newest
-        following = join(self._files.directory, f"{self.newest_version + 1:020d}.json")
+        following = join(self._files.directory, commit_name(self.newest_version + 1))
         return is_there and not self._store.exists(following)
 
     @functools.cached_property

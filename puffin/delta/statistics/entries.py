@@ -94,7 +94,7 @@ class StatisticsDirectory:
             CommitUnknownError: The entry may or may not have been written.
             StorageError: It has not been written.
         """
-        name = entry.statistics_path.rpartition("/")[2]
+        name = entry.file_name
         about = {field_id for blob in entry.blobs for field_id in blob.fields}
         if entry.statistics_path != self._path(name) or not is_statistics_name(name, entry.snapshot_id):
             raise UsageError(f"{entry.statistics_path}: expected a statistics file of this version in {self._location}")

@@ -23,18 +23,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError, said_by
 from puffin.tables.base import StatisticsEntry
 from puffin.tables.state import TableState
-from puffin.tables.statistics_json import integer, text_or_null, typed
+from puffin.tables.statistics_json import integer, own_id, text_or_null, typed
 
 FORMAT_VERSION = 2
 _WITHOUT_DELTAS = 1
-_PART_ID = re.compile(r"[0-9a-f-]{36}")
 
 
 class BlobKey(NamedTuple):
@@ -91,7 +89,7 @@ class Manifest:
         """Why this is not the manifest of an entry's statistics file, or None."""
         if self.table_uuid not in (None, state.uuid):  # a table of version 1 gets its uuid with an upgrade
             return f"expected the manifest of table {state.uuid}, found that of {self.table_uuid}"
-        expected = entry.statistics_path.rpartition("/")[2], entry.file_size_in_bytes
+        expected = entry.file_name, entry.file_size_in_bytes
         found = self.statistics_file, self.file_size
         return None if found == expected else f"expected the manifest of file and size {expected}, found {found}"
 
@@ -183,10 +181,8 @@ def _with_deltas(found: Iterable[tuple[BlobKey, int, StoredKey]]) -> dict[BlobKe
 
 
 def _blobs(document: Mapping[str, Any]) -> Iterator[tuple[BlobKey, int, StoredKey]]:
-    part_id = typed(document, "id", str)
-    if not _PART_ID.fullmatch(part_id):
-        raise ValueError(f"id: expected a uuid, found {part_id!r}")
-    part = Part(part_id, typed(document, "file-size-in-bytes", int), typed(document, "file-footer-size-in-bytes", int))
+    sizes = typed(document, "file-size-in-bytes", int), typed(document, "file-footer-size-in-bytes", int)
+    part = Part(own_id(document), *sizes)
     for group in typed(document, "blobs", list):
         stored_key = StoredKey(part, typed(group, "stored-snapshot-id", int))
         delta = integer("delta", group.get("delta", 0))

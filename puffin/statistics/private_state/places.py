@@ -74,13 +74,13 @@ def has_own_folder(uri: str) -> bool:
     return _OWN_FOLDER.fullmatch(uri) is not None
 
 
-def manifest_uri(home_directory: str, statistics_path: str) -> str:
-    return join(home_directory, statistics_path.rpartition("/")[2])
+def manifest_uri(home_directory: str, statistics_file: str) -> str:
+    return join(home_directory, statistics_file)
 
 
 def part_uri(home_directory: str, part_id: str) -> str:
-    return join(join(join(home_directory, PARTS), part_id), PART_NAME)
+    return join(home_directory, PARTS, part_id, PART_NAME)
 
 
 def step_uri(home_directory: str, step_id: str) -> str:
-    return join(join(join(home_directory, PROGRESS), step_id), PART_NAME)
+    return join(home_directory, PROGRESS, step_id, PART_NAME)

@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 def read_private_state(opened: TableSnapshot, entry: StatisticsEntry) -> PrivateState | None:
     """What the manifest of an entry's statistics file lists, if it has one; StorageError if the storage failed."""
     directory = places.directory(opened.state, places.home_of(entry))
-    uri = places.manifest_uri(directory, entry.statistics_path)
+    uri = places.manifest_uri(directory, entry.file_name)
     try:
         found = decode(opened.store_for(uri).read(uri), uri)
         objection = found.objection(opened.state, entry)

@@ -82,7 +82,7 @@ class _StatisticsFiles:
     """Knows which statistics files exist; files outside the current directory for them count as gone."""
 
     def __init__(self, opened: TableSnapshot, going: Collection[str] = ()) -> None:
-        self._named = {entry.statistics_path.rpartition("/")[2] for entry in opened.state.statistics.values()}
+        self._named = {entry.file_name for entry in opened.state.statistics.values()}
         self._going = going
         directory = opened.new_statistics_file(0).path.rpartition("/")[0]
         self._there = functools.cache(lambda: {file.name for file in opened.store_for(directory).list(directory)})

@@ -93,9 +93,8 @@ class StatisticsFiles:
             base, *deltas = (stays.get(layer.copy) or written[layer.copy] for layer in each.layers)
             deltas += [written[blob_key(each.delta)]] if each.delta is not None else []
             found[each.key] = dataclasses.replace(base, deltas=tuple(deltas))
-        name = entry.statistics_path.rpartition("/")[2]
-        manifest = Manifest(opened.state.uuid, name, entry.file_size_in_bytes, found, private.omitted)
-        uri = places.manifest_uri(directory, name)
+        manifest = Manifest(opened.state.uuid, entry.file_name, entry.file_size_in_bytes, found, private.omitted)
+        uri = places.manifest_uri(directory, entry.file_name)
         self.add(uri, opened)
         with opened.store_for(uri).create(uri) as sink:
             sink.write(encode(manifest))
