@@ -147,7 +147,7 @@ def _document(location: str, metadata: Metadata, schema: TableSchema) -> Mapping
     return {
         "table-uuid": metadata.id,
         "location": location,
-        "schemas": [{**schema.schema, "schema-id": 0}],
+        "schemas": [schema.schema],
         "current-schema-id": 0,
         "partition-specs": [{"spec-id": SPEC_ID, "fields": _partition_fields(metadata, schema)}],
         "default-spec-id": SPEC_ID,

@@ -10,14 +10,15 @@ import numpy.typing as npt
 
 from puffin.kernels import kernels_ready
 
-Words: TypeAlias = npt.NDArray[np.uint32]
+CRC_BYTES = 4
 
+_Words: TypeAlias = npt.NDArray[np.uint32]
 _LONG = 1024  # words of a row from which a call of zlib for each is faster
 _ALL_ONES = np.uint32(0xFFFFFFFF)
 _BYTE = np.uint32(0xFF)
 
 
-def row_checksums(rows: Words, first_block: int) -> Words:
+def row_checksums(rows: _Words, first_block: int) -> _Words:
     """``zlib.crc32(row, block)`` of each row without its last word, where the checksum stands; rows are contiguous."""
     blocks = np.arange(first_block, first_block + len(rows), dtype=np.uint32)
     if rows.shape[1] > _LONG:
@@ -27,7 +28,7 @@ def row_checksums(rows: Words, first_block: int) -> Words:
         from puffin.kernels import crc32
 
         return crc32.row_checksums(rows.ravel(), rows.shape[1], first_block, _TABLES.ravel())
-    checksums: Words = blocks ^ _ALL_ONES
+    checksums: _Words = blocks ^ _ALL_ONES
     for word in np.ascontiguousarray(rows[:, :-1].T):
         mixed = checksums ^ word
         checksums = _TABLES[3][mixed & _BYTE] ^ _TABLES[2][(mixed >> np.uint32(8)) & _BYTE]
@@ -35,7 +36,7 @@ def row_checksums(rows: Words, first_block: int) -> Words:
     return checksums ^ _ALL_ONES
 
 
-def _tables() -> Words:
+def _tables() -> _Words:
     """What a byte adds to a checksum when zero to three bytes follow it, as four tables."""
     table = np.arange(256, dtype=np.uint32)
     for _ in range(8):

@@ -18,6 +18,7 @@ from puffin.index.bloom import BloomFilter, BloomFilterBuilder
 from puffin.index.lifting import lifted
 from puffin.index.manifest import segment_uri
 from puffin.index.segment import NewFilters, SegmentColumn, SegmentEntry, write_segment
+from puffin.index.sizes import DEFAULT_FPP
 from puffin.index.value_hashes import hash_values
 from puffin.sketches.hash_arrays import Rows
 from puffin.statistics.kinds.kind import Builder, Kind, Need
@@ -82,7 +83,7 @@ class IndexKind(Kind[FileFilters]):
     """The filters of a column of one type, with a rate of false positives, and where executors put large ones."""
 
     type: str = ""
-    fpp: float = 0.01
+    fpp: float = DEFAULT_FPP
     place: SegmentPlace | None = None
 
     name = INDEX_V1

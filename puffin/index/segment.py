@@ -33,13 +33,12 @@ from puffin.format import CREATED_BY, INDEX_DIRECTORY_V1, INDEX_V1, ZSTD, BlobMe
 from puffin.format.compression import compress, decompress
 from puffin.format.layout import FIRST_BLOB_OFFSET
 from puffin.index.bloom import BLOCK_BYTES, MOST_LG_BLOCKS, WORDS, Bits, BloomFilter
-from puffin.index.checksums import Words, row_checksums
+from puffin.index.checksums import CRC_BYTES, row_checksums
 from puffin.storage import FileSource, Store
 from puffin.tables.statistics_json import integer, typed
 from puffin.version import created_by
 
 CHUNK_BYTES = 8 * 1024 * 1024
-_CRC_BYTES = 4
 _LARGEST_DIRECTORY = 1 << 30
 
 
@@ -90,7 +89,7 @@ class FilterRows(Protocol):
     def lg_blocks(self) -> int: ...
     @property
     def files(self) -> Sequence[str]: ...
-    def fill(self, rows: Words, first: int) -> None:
+    def fill(self, rows: Bits, first: int) -> None:
         """Put blocks of every file, from block ``first`` on, side by side into rows of eight words for each file."""
         ...
 
@@ -106,7 +105,7 @@ class NewFilters:
     def files(self) -> Sequence[str]:
         return tuple(self.filters)
 
-    def fill(self, rows: Words, first: int) -> None:
+    def fill(self, rows: Bits, first: int) -> None:
         for place, filter_ in enumerate(self.filters.values()):
             rows[:, place * WORDS : (place + 1) * WORDS] = filter_.blocks[first : first + len(rows)]
 
@@ -167,7 +166,7 @@ class SegmentRows:
     def files(self) -> Sequence[str]:
         return [self.size_class.files[i] for i in self.kept]
 
-    def fill(self, rows: Words, first: int) -> None:
+    def fill(self, rows: Bits, first: int) -> None:
         done = 0
         for blocks in read_rows(self.source, self.size_class.layout, first, len(rows)):
             rows[done : done + len(blocks)] = blocks[:, self.kept].reshape(len(blocks), -1)
@@ -175,7 +174,7 @@ class SegmentRows:
 
 
 def row_bytes(files: int) -> int:
-    return files * BLOCK_BYTES + _CRC_BYTES
+    return files * BLOCK_BYTES + CRC_BYTES
 
 
 def read_rows(source: FileSource, layout: ClassLayout, first: int, count: int) -> Iterator[Bits]:

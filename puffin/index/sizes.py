@@ -9,12 +9,12 @@ import numpy.typing as npt
 
 from puffin.errors import UsageError
 from puffin.index.bloom import BLOCK_BYTES, MOST_LG_BLOCKS, WORDS
+from puffin.index.checksums import CRC_BYTES
 
 DEFAULT_FPP = 0.01
 
 _FPP_RANGE = (1e-6, 0.5)
 _BITS = 32  # of a word
-_ROW_CHECKSUM = 4
 _BYTES_PER_FILE = 24  # of a compressed directory: mostly the random part of a path
 _BYTES_PER_SEGMENT = 1024
 _MOST_VALUES_PER_BLOCK = 400
@@ -34,7 +34,7 @@ def index_bytes(distinct: npt.NDArray[np.float64], fpp: float) -> int:
     blocks = np.maximum(distinct, 1) / values_per_block(fpp)
     lg_blocks = np.clip(np.ceil(np.log2(blocks)), 0, MOST_LG_BLOCKS).astype(np.int64)
     rows = 1 << np.unique(lg_blocks)
-    of_filters = int((BLOCK_BYTES << lg_blocks).sum()) + int(rows.sum()) * _ROW_CHECKSUM
+    of_filters = int((BLOCK_BYTES << lg_blocks).sum()) + int(rows.sum()) * CRC_BYTES
     return of_filters + len(distinct) * _BYTES_PER_FILE + _BYTES_PER_SEGMENT
 
 

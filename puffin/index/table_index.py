@@ -16,7 +16,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,20 +26,19 @@ from puffin.index.bloom import Bits, block_numbers, has_all, masks
 from puffin.index.manifest import IndexManifest, segment_uri
 from puffin.index.segment import ClassLayout, SegmentEntry, parse_rows, read_directory
 from puffin.index.value_hashes import hash_scalar
+from puffin.sketches.hash_arrays import Flags
 from puffin.storage import Store
 from puffin.values.serialized import WordArray
 
-BLOCK_CACHE_BYTES = 64 * 1024 * 1024
+_BLOCK_CACHE_BYTES = 64 * 1024 * 1024
 
 _log = logging.getLogger(__name__)
-Flags: TypeAlias = "npt.NDArray[np.bool_]"
 
 
 class RowCache:
     """Rows of segments, the least recently used first to go; any thread may use it."""
 
-    def __init__(self, limit_bytes: int = BLOCK_CACHE_BYTES) -> None:
-        self._limit = limit_bytes
+    def __init__(self) -> None:
         self._held: OrderedDict[Hashable, Bits] = OrderedDict()
         self._size = 0
         self._lock = threading.Lock()
@@ -52,10 +51,10 @@ class RowCache:
                 return self._held[key]
         row = load()
         with self._lock:
-            if key not in self._held and row.nbytes <= self._limit:
+            if key not in self._held and row.nbytes <= _BLOCK_CACHE_BYTES:
                 self._held[key] = row
                 self._size += row.nbytes
-                while self._size > self._limit:
+                while self._size > _BLOCK_CACHE_BYTES:
                     self._size -= self._held.popitem(last=False)[1].nbytes
         return row
 

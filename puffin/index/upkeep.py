@@ -39,7 +39,7 @@ from puffin.statistics.private_state import places
 from puffin.storage import Store
 from puffin.tables.snapshot import TableSnapshot
 
-CHECKED_BYTES = 64 * 1024 * 1024
+_CHECKED_BYTES = 64 * 1024 * 1024
 _ATTEMPTS = 10
 _UNREADABLE = (CorruptError, NotFoundError, UnsupportedError)
 
@@ -109,9 +109,9 @@ class IndexHome:
             _log.warning("the index is built anew: %s", exc)
             return Index(IndexManifest(newest_version(self.directory, self.store)), {})
 
-    def checked(self, index: Index, most_bytes: int = CHECKED_BYTES) -> Index:
+    def checked(self, index: Index) -> Index:
         """
-        The index without segments that were found damaged, by reading filters up to about so many bytes.
+        The index without segments that were found damaged, by reading about 64 MiB of filters at most.
 
         A larger index is checked in parts that chance chooses, so that runs find all damage in time. Raises
         StorageError.
@@ -123,10 +123,11 @@ class IndexHome:
             for number in range(len(size_class.layout.offsets))
         ]
         random.shuffle(chunks)
+        left = _CHECKED_BYTES
         chosen: dict[str, list[tuple[ClassLayout, int]]] = {}
         for segment, layout, number in chunks:
-            if most_bytes > 0:
-                most_bytes -= layout.row_bytes * layout.rows_per_chunk
+            if left > 0:
+                left -= layout.row_bytes * layout.rows_per_chunk
                 chosen.setdefault(segment.id, []).append((layout, number))
         damaged: set[str] = set()
         for segment_id, of_segment in chosen.items():

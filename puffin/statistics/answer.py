@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from puffin.errors import PuffinError, StorageError
-from puffin.sketches.sizes import DEFAULT_LG_K
 from puffin.tables.base import Column
 from puffin.values.column_summary import UNKNOWN_SUMMARY, ColumnSummary
 
@@ -49,12 +48,8 @@ class Distinct:
         return dataclasses.replace(cls.of(sketch), exact=False)
 
     @classmethod
-    def nominal(cls, ndv: int, lg_k: int = DEFAULT_LG_K) -> Distinct:
-        """
-        An estimate without bounds: gets those of a sketch of this size, which is never exact.
-
-        All engines use the default of 4096 nominal entries.
-        """
+    def nominal(cls, ndv: int, lg_k: int) -> Distinct:
+        """An estimate that came without bounds, with those of a sketch of this size; never exact."""
         error = 2 / math.sqrt(1 << lg_k)  # two standard deviations
         return cls(ndv, math.floor(ndv * (1 - error)), math.ceil(ndv * (1 + error)), exact=False)
 

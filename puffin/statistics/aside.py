@@ -19,7 +19,7 @@ Packed: TypeAlias = "Mapping[Kind[Any], bytes]"
 """Values as they travel between the processes of a job."""
 
 MANY = 64
-"""Columns, from which on their values are put aside: fewer are in memory together, which is faster."""
+"""The values of up to this many columns stay in memory together, which is faster; those of more are put aside."""
 
 
 @dataclass(frozen=True, slots=True)

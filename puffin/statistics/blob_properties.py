@@ -104,7 +104,7 @@ class SketchProperties:
     Attributes:
         stored: As table metadata has them.
         in_footer: Reads those in the footer of the blob's file, which are needed if ``stored`` is abridged; none if the
-            file is lost. Called once, by what says so.
+            file is lost. Called at most once, by the properties that say so.
     """
 
     stored: Mapping[str, str]
@@ -117,7 +117,7 @@ class SketchProperties:
 
     @functools.cached_property
     def whole(self) -> Mapping[str, str]:
-        """All properties; calls ``in_footer`` if they are abridged. Those of the file count."""
+        """All properties; calls ``in_footer`` if they are abridged. Where both have a key, the file's value wins."""
         found = self.in_footer() if self.is_abridged else _NOTHING
         if _TYPE not in found:
             return self.stored

@@ -51,7 +51,7 @@ def lost_state(
     Searches ``home`` besides the known ones; ``going`` names statistics files that are about to be deleted. Raises
     StorageError.
     """
-    statistics = _StatisticsFiles(opened, going)
+    statistics = _KnownFiles(opened, going)
     return Leftovers.of(
         each
         for directory in directories(opened.state, home)
@@ -67,7 +67,7 @@ def remove_lost_state(opened: TableSnapshot, home: NameOrPath | None) -> None:
     """
     limit = AgeLimit(datetime.datetime.now(datetime.timezone.utc), SAFETY_AGE)
     try:
-        statistics = _StatisticsFiles(opened)
+        statistics = _KnownFiles(opened)
         for directory in directories(opened.state, home):
             store = opened.store_for(directory)
             if any(limit.objection(file) is None and statistics.is_gone(file.name) for file in store.list(directory)):
@@ -78,7 +78,7 @@ def remove_lost_state(opened: TableSnapshot, home: NameOrPath | None) -> None:
         _log.warning("private state is left behind: %s", exc)
 
 
-class _StatisticsFiles:
+class _KnownFiles:
     """Knows which statistics files exist; files outside the current directory for them count as gone."""
 
     def __init__(self, opened: TableSnapshot, going: Collection[str] = ()) -> None:
@@ -94,7 +94,7 @@ class _StatisticsFiles:
         return name in self._going or name not in self._there()
 
 
-def _of_folder(directory: str, store: Store, limit: AgeLimit, statistics: _StatisticsFiles) -> Iterator[Judged]:
+def _of_folder(directory: str, store: Store, limit: AgeLimit, statistics: _KnownFiles) -> Iterator[Judged]:
     """The files of private state in one folder that may go, in order, and those that stay."""
     held: list[Manifest | None] = []
     for file in store.list(directory):
