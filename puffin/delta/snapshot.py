@@ -121,7 +121,7 @@ class DeltaSnapshot(TableSnapshot):
 
     def commit(self, entry: StatisticsEntry) -> TableState:
         """Write the next entry file of the version, and a note in the log."""
-        from puffin.delta.log.log_entry import append_note
+        from puffin.delta.log.note import append_note
 
         state = self.state
         schema, stored = state.delta_schema, state.stored

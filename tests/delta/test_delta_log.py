@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from puffin.delta.log import kept_entries
+from puffin.delta.log import log_entries
 from puffin.delta.log.replay import DeltaLog
 from puffin.errors import (
     CorruptMetadataError,
@@ -365,7 +365,7 @@ def test_recreated_table_is_read_again(log: Log) -> None:
 
 def test_kept_commits_are_bounded(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first ones read are dropped first."""
-    monkeypatch.setattr(kept_entries, "_KEPT_ACTIONS", 4)
+    monkeypatch.setattr(log_entries, "_KEPT_ACTIONS", 4)
     log.put(0)
     for version in range(1, 4):
         log.put(version, add(str(version)))

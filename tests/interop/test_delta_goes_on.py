@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from puffin.delta.log.log_entry import OPERATION
+from puffin.delta.log.note import OPERATION
 from puffin.errors import SnapshotNotFound
 from puffin.inspection import verify
 from puffin.load import load_table

@@ -23,7 +23,7 @@ from puffin.delta.log.actions import (
     Protocol,
     read_file_statistics,
 )
-from puffin.delta.log.kept_entries import LogEntries
+from puffin.delta.log.log_entries import LogEntries
 from puffin.delta.log.log_files import NO_CONTENT, Checkpoint, CheckpointContent, LogFiles, commit_name, list_log
 from puffin.delta.log.protocol import in_commit_timestamps_enabled
 from puffin.errors import CorruptMetadataError, FileNotFound, SnapshotNotFound, UnsupportedError

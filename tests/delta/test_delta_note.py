@@ -16,7 +16,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from puffin.delta.log.actions import parse_commit
-from puffin.delta.log.log_entry import append_note
+from puffin.delta.log.note import append_note
 from puffin.delta.log.replay import DeltaLog
 from puffin.delta.statistics.entries import StatisticsDirectory
 from puffin.errors import CommitUnknownError, ConflictError, StorageError, TableNotFound, UnsupportedTableError
