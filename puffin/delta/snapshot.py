@@ -69,21 +69,6 @@ class DeltaSnapshot(TableSnapshot):
         names = schema.name_mapping and [each for each in schema.name_mapping if each["field-id"] not in partitioned]
         return ScanContext(self.state.partition_specs, names, {}, by_name=schema.by_name, rebases_dates=True)
 
-    def _plan(self) -> tuple[FileScanTask, ...]:
-        from puffin.delta.scan.plan import plan_version
-
-        return plan_version(self.state)
-
-    def _in_parts(self) -> PartedPlan | None:
-        from puffin.delta.scan.parts import plan_in_parts
-
-        return plan_in_parts(self.state)
-
-    def _changes_since(self, base: Snapshot) -> Changes:
-        from puffin.delta.scan.plan import changes_between
-
-        return changes_between(self.state, base, self.snapshot)
-
     def column_summaries(self, columns: Sequence[Column]) -> Mapping[int, ColumnSummary]:
         from puffin.delta.scan.file_statistics import column_summaries
 
@@ -143,10 +128,6 @@ class DeltaSnapshot(TableSnapshot):
         self.statistics.remove_versions(stored, entry.removals)
         return state
 
-    def _put(self, entry: StatisticsEntry) -> None:
-        generation = self.state.stored.next_generation(entry.snapshot_id)
-        self.statistics.put(entry, self.state.metadata.id, self.state.delta_schema.paths, generation)
-
     def earlier_entries(self, snapshot_id: int) -> tuple[int, ...]:
         return tuple(version for version in self.state.stored.entries if version < snapshot_id)
 
@@ -155,3 +136,22 @@ class DeltaSnapshot(TableSnapshot):
         from puffin.delta.leftovers import find_leftovers
 
         return find_leftovers(self.state, limit, self.statistics, self.log.store)
+
+    def _plan(self) -> tuple[FileScanTask, ...]:
+        from puffin.delta.scan.plan import plan_version
+
+        return plan_version(self.state)
+
+    def _in_parts(self) -> PartedPlan | None:
+        from puffin.delta.scan.parts import plan_in_parts
+
+        return plan_in_parts(self.state)
+
+    def _changes_since(self, base: Snapshot) -> Changes:
+        from puffin.delta.scan.plan import changes_between
+
+        return changes_between(self.state, base, self.snapshot)
+
+    def _put(self, entry: StatisticsEntry) -> None:
+        generation = self.state.stored.next_generation(entry.snapshot_id)
+        self.statistics.put(entry, self.state.metadata.id, self.state.delta_schema.paths, generation)

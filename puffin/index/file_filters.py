@@ -111,6 +111,11 @@ class LiftingIndexKind(IndexKind):
     needs = IndexKind.needs | {Need.BLOOM_FILTERS}
 
 
+def expected_rows(file: ContentFile) -> int:
+    """The rows of a file; a guess from its size if the metadata does not count them."""
+    return file.record_count or file.file_size_in_bytes // _BYTES_PER_ROW
+
+
 class _Builder:
     def __init__(self, kind: IndexKind) -> None:
         self._kind = kind
@@ -140,6 +145,9 @@ class _Builder:
         if not self._is_lifted:
             self._add(task, self._of_file.compact())
 
+    def compact(self) -> FileFilters:
+        return FileFilters(self._whole, self._pieces)
+
     def _add(self, task: FileScanTask, made: BloomFilter) -> None:
         path = task.data_file.file_path
         if task.length >= task.data_file.file_size_in_bytes:
@@ -148,11 +156,3 @@ class _Builder:
             self._pieces[path] = self._pieces[path].merge(made)
         else:
             self._pieces[path] = made
-
-    def compact(self) -> FileFilters:
-        return FileFilters(self._whole, self._pieces)
-
-
-def expected_rows(file: ContentFile) -> int:
-    """The rows of a file; a guess from its size if the metadata does not count them."""
-    return file.record_count or file.file_size_in_bytes // _BYTES_PER_ROW

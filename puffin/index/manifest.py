@@ -88,6 +88,48 @@ def newest_readable(directory: str, store: Store, versions: Collection[int]) -> 
     return _readable(_held(directory, store, versions))
 
 
+def commit(manifest: IndexManifest, directory: str, store: Store) -> IndexManifest:
+    """
+    Put a manifest as the one after its version, and return it with its new version.
+
+    Raises ConflictError if another writer was faster, and what `Store.put_once` raises.
+    """
+    made = dataclasses.replace(manifest, version=manifest.version + 1)
+    store.put_once(manifest_uri(directory, made.version), encode(made))
+    return made
+
+
+def encode(manifest: IndexManifest) -> bytes:
+    document = {
+        "format-version": FORMAT_VERSION,
+        "table-uuid": manifest.table_uuid,
+        "columns": [{"column": column, "fpp": fpp} for column, fpp in sorted(manifest.columns.items())],
+        "segments": [_segment_to_json(segment) for segment in manifest.segments],
+    }
+    text = json.dumps(document, separators=(",", ":")).encode()
+    return text + b"\n%08x\n" % zlib.crc32(text)
+
+
+def decode(data: bytes, version: int, where: str) -> IndexManifest:
+    """Parse a manifest and check its CRC-32; ``where`` names its file in messages."""
+    text, _, crc = data.rstrip(b"\n").rpartition(b"\n")
+    if crc != b"%08x" % zlib.crc32(text):
+        raise CorruptMetadataError(f"{where}: expected an index manifest with its CRC-32, found {crc[:16]!r}")
+    try:
+        document = json.loads(text)
+        found = typed(document, "format-version", int)
+        if found > FORMAT_VERSION:
+            raise UnsupportedTableError(f"{where}: expected format-version {FORMAT_VERSION}, found {found}")
+        return IndexManifest(
+            version,
+            text_or_null(document, "table-uuid"),
+            {typed(c, "column", str): _rate(c) for c in typed(document, "columns", list)},
+            tuple(_segment_from_json(segment) for segment in typed(document, "segments", list)),
+        )
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as exc:
+        raise CorruptMetadataError(f"{where}: not an index manifest: {said_by(exc)}") from exc
+
+
 def _newest_held(directory: str, store: Store) -> _Held:
     """
     What `_held` finds of all versions.
@@ -131,48 +173,6 @@ def _readable(held: _Held) -> IndexManifest | None:
     if broken is not None:
         raise broken
     return None
-
-
-def commit(manifest: IndexManifest, directory: str, store: Store) -> IndexManifest:
-    """
-    Put a manifest as the one after its version, and return it with its new version.
-
-    Raises ConflictError if another writer was faster, and what `Store.put_once` raises.
-    """
-    made = dataclasses.replace(manifest, version=manifest.version + 1)
-    store.put_once(manifest_uri(directory, made.version), encode(made))
-    return made
-
-
-def encode(manifest: IndexManifest) -> bytes:
-    document = {
-        "format-version": FORMAT_VERSION,
-        "table-uuid": manifest.table_uuid,
-        "columns": [{"column": column, "fpp": fpp} for column, fpp in sorted(manifest.columns.items())],
-        "segments": [_segment_to_json(segment) for segment in manifest.segments],
-    }
-    text = json.dumps(document, separators=(",", ":")).encode()
-    return text + b"\n%08x\n" % zlib.crc32(text)
-
-
-def decode(data: bytes, version: int, where: str) -> IndexManifest:
-    """Parse a manifest and check its CRC-32; ``where`` names its file in messages."""
-    text, _, crc = data.rstrip(b"\n").rpartition(b"\n")
-    if crc != b"%08x" % zlib.crc32(text):
-        raise CorruptMetadataError(f"{where}: expected an index manifest with its CRC-32, found {crc[:16]!r}")
-    try:
-        document = json.loads(text)
-        found = typed(document, "format-version", int)
-        if found > FORMAT_VERSION:
-            raise UnsupportedTableError(f"{where}: expected format-version {FORMAT_VERSION}, found {found}")
-        return IndexManifest(
-            version,
-            text_or_null(document, "table-uuid"),
-            {typed(c, "column", str): _rate(c) for c in typed(document, "columns", list)},
-            tuple(_segment_from_json(segment) for segment in typed(document, "segments", list)),
-        )
-    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as exc:
-        raise CorruptMetadataError(f"{where}: not an index manifest: {said_by(exc)}") from exc
 
 
 def _segment_to_json(segment: SegmentEntry) -> dict[str, Any]:

@@ -254,6 +254,18 @@ def write_segment(
     )
 
 
+def read_directory(entry: SegmentEntry, source: FileSource) -> tuple[SizeClass, ...]:
+    """The classes of a segment; CorruptError if the directory is not the one that its manifest entry names."""
+    stored = source.read_at(entry.directory_offset, entry.directory_length)
+    if len(stored) != entry.directory_length or zlib.crc32(stored) != entry.directory_crc:
+        raise CorruptError(f"segment {entry.id}: expected a directory with CRC-32 {entry.directory_crc}, found another")
+    try:
+        document = json.loads(decompress(ZSTD, stored, offset=entry.directory_offset, limit=_LARGEST_DIRECTORY))
+        return tuple(_size_class(found) for found in typed(document, "classes", list))
+    except (TypeError, AttributeError, ValueError, RecursionError) as exc:
+        raise CorruptMetadataError(f"segment {entry.id}: not a directory of an index: {said_by(exc)}") from exc
+
+
 def _write_class(
     lg_blocks: int, groups: Sequence[FilterRows], add: Callable[[str, bytes, Mapping[str, str]], int]
 ) -> dict[str, Any]:
@@ -272,18 +284,6 @@ def _write_class(
         more = {"lg-blocks": str(lg_blocks), "first-block": str(first)}
         offsets.append(add(INDEX_V1, rows.tobytes(), more))
     return {"lg-blocks": lg_blocks, "rows-per-chunk": per_chunk, "offsets": offsets, "files": files}
-
-
-def read_directory(entry: SegmentEntry, source: FileSource) -> tuple[SizeClass, ...]:
-    """The classes of a segment; CorruptError if the directory is not the one that its manifest entry names."""
-    stored = source.read_at(entry.directory_offset, entry.directory_length)
-    if len(stored) != entry.directory_length or zlib.crc32(stored) != entry.directory_crc:
-        raise CorruptError(f"segment {entry.id}: expected a directory with CRC-32 {entry.directory_crc}, found another")
-    try:
-        document = json.loads(decompress(ZSTD, stored, offset=entry.directory_offset, limit=_LARGEST_DIRECTORY))
-        return tuple(_size_class(found) for found in typed(document, "classes", list))
-    except (TypeError, AttributeError, ValueError, RecursionError) as exc:
-        raise CorruptMetadataError(f"segment {entry.id}: not a directory of an index: {said_by(exc)}") from exc
 
 
 def _size_class(document: Mapping[str, Any]) -> SizeClass:

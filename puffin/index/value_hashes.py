@@ -55,23 +55,6 @@ def check_indexable(type_: str) -> None:
         raise UnsupportedTypeError("a boolean column has two values, so an index cannot exclude files")
 
 
-def _decimals(array: pa.Array, column: ValueType) -> Iterator[SerializedValues]:
-    """Decimals as four or eight bytes, or in the fewest bytes that hold the precision, the highest first."""
-    stored = storage_of(array)
-    if isinstance(stored, pa.DictionaryArray):
-        stored = stored.dictionary.take(stored.indices.unique().drop_null())
-    plain = stored.drop_null().cast(pa.decimal128(column.precision, column.scale))
-    if len(plain) == 0:
-        return
-    words = np.frombuffer(plain.buffers()[1], "<u8", len(plain) * 2, plain.offset * 16).reshape(-1, 2)
-    width = _plain_width(column.precision)
-    if column.precision <= _INT64_DIGITS:
-        yield Words(words[:, 0].copy(), None, width)
-        return
-    backwards = words.view(np.uint8)[:, ::-1][:, 16 - width :]
-    yield ByteStrings(np.ascontiguousarray(backwards).ravel(), np.arange(len(plain) + 1, dtype=np.int64) * width)
-
-
 def decimal_width(precision: int) -> int:
     """The fewest bytes of two's complement that hold every number of this many digits."""
     largest: int = 10**precision
@@ -94,6 +77,23 @@ def hash_scalar(type_: str, stored_type: str, value: Any) -> WordArray | None:
         return _NO_HASHES if _is_widened(stored_type, type_) else None
     except (pa.ArrowException, PuffinError, ValueError):
         return None
+
+
+def _decimals(array: pa.Array, column: ValueType) -> Iterator[SerializedValues]:
+    """Decimals as four or eight bytes, or in the fewest bytes that hold the precision, the highest first."""
+    stored = storage_of(array)
+    if isinstance(stored, pa.DictionaryArray):
+        stored = stored.dictionary.take(stored.indices.unique().drop_null())
+    plain = stored.drop_null().cast(pa.decimal128(column.precision, column.scale))
+    if len(plain) == 0:
+        return
+    words = np.frombuffer(plain.buffers()[1], "<u8", len(plain) * 2, plain.offset * 16).reshape(-1, 2)
+    width = _plain_width(column.precision)
+    if column.precision <= _INT64_DIGITS:
+        yield Words(words[:, 0].copy(), None, width)
+        return
+    backwards = words.view(np.uint8)[:, ::-1][:, 16 - width :]
+    yield ByteStrings(np.ascontiguousarray(backwards).ravel(), np.arange(len(plain) + 1, dtype=np.int64) * width)
 
 
 def _as_stored(scalar: pa.Scalar, target: pa.DataType) -> pa.Array | None:

@@ -54,10 +54,6 @@ class KnownSketch:
         """Why properties that only the file has cannot be read, or None."""
         return self._footer if self.properties.is_abridged and isinstance(self._footer, PuffinError) else None
 
-    @functools.cached_property
-    def _footer(self) -> Mapping[str, str] | PuffinError:
-        return self.footers.find(self.entry, self.blob)
-
     @property
     def column(self) -> Column:
         """The column as it is now, which must be a primitive one of the current schema."""
@@ -114,6 +110,10 @@ class KnownSketch:
             freshness=self.freshness,
             statistics_path=self.entry.statistics_path,
         )
+
+    @functools.cached_property
+    def _footer(self) -> Mapping[str, str] | PuffinError:
+        return self.footers.find(self.entry, self.blob)
 
 
 def known_sketches(

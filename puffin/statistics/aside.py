@@ -68,14 +68,6 @@ class Aside:
         return LaterValues({kind: Later(_Taking(self._shelf, content)) for kind, content in packed.items()})
 
 
-class _Taking:
-    def __init__(self, shelf: Shelf, content: bytes) -> None:
-        self._place = shelf.put(content)
-
-    def __call__(self) -> Any:
-        return pickle.loads(self._place.take())  # noqa: S301 - this process has put it aside
-
-
 def are_many(columns: int) -> bool:
     """Whether a run of this many columns puts their values aside."""
     return columns > MANY
@@ -113,6 +105,14 @@ def changed_later(values: Values, kind: Kind[Any], change: Callable[[Any], Any])
     value = unmade[kind]
     made = Later(lambda: change(value.make())) if isinstance(value, Later) else change(value)
     return _values({**unmade, kind: made})
+
+
+class _Taking:
+    def __init__(self, shelf: Shelf, content: bytes) -> None:
+        self._place = shelf.put(content)
+
+    def __call__(self) -> Any:
+        return pickle.loads(self._place.take())  # noqa: S301 - this process has put it aside
 
 
 def _as_they_are(values: Values) -> Values:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from puffin.sketches.partition_sketches import PartitionSketches
     from puffin.statistics.stored_blobs import StoredBlobs
 
+NOT_BY_PARTITION = (
+    "no statistics by partition: run puffin analyze --partitions (in Python partitions=True) on a partitioned table"
+)
+
 
 def answer_columns(
     known: Mapping[int, Sequence[KnownSketch]], columns: Iterable[Column], stored: Callable[[], StoredBlobs]
@@ -34,11 +38,6 @@ def answer_columns(
     """
     blobs = functools.cache(stored)
     return tuple(_answer(known[column.field_id], column, blobs) for column in columns)
-
-
-NOT_BY_PARTITION = (
-    "no statistics by partition: run puffin analyze --partitions (in Python partitions=True) on a partitioned table"
-)
 
 
 def nearest_partition_sketches(

@@ -101,11 +101,11 @@ def with_entries(entry: StatisticsEntry, raws: Sequence[RawBlob], created_by: st
     return retained
 
 
-def _whole(listed: BlobEntry, stored: BlobMetadata) -> BlobEntry:
-    """A sketch's entry with the properties that it leaves to the file."""
-    return dataclasses.replace(listed, properties=SketchProperties(listed.properties, lambda: stored.properties).whole)
-
-
 def marked_entry(blob: BlobEntry, created_by: str | None) -> BlobEntry:
     """A sketch's entry for another file of ours; ``created_by`` is the writer of the file it is from."""
     return dataclasses.replace(blob, properties=SketchProperties(blob.properties).carried(created_by))
+
+
+def _whole(listed: BlobEntry, stored: BlobMetadata) -> BlobEntry:
+    """A sketch's entry with the properties that it leaves to the file."""
+    return dataclasses.replace(listed, properties=SketchProperties(listed.properties, lambda: stored.properties).whole)

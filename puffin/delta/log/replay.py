@@ -167,49 +167,6 @@ class LogSegment:
             return None  # `fold_files` tells why, or does with an older checkpoint
         return None if outline is None else (outline, self._changed_since(start))
 
-    def _live_files(self, start: Checkpoint, *, with_statistics: bool) -> Iterator[FileWithStatistics]:
-        live = self._changed_since(start)
-        texts = self._statistics_since(start) if with_statistics else {}
-        for file, text in self._checkpoint_files(start, with_statistics=with_statistics):
-            key = file.key
-            if key not in live:
-                yield file, text
-            elif text is not None:
-                texts.setdefault(key, text)
-        yield from ((file, texts.get(key)) for key, file in live.items() if file is not None)
-
-    def _changed_since(self, start: Checkpoint) -> Changed:
-        """The files that commits after a checkpoint are about; None for those that they removed."""
-        changed: Changed = {}
-        for commit in self.commits(after=start.version):
-            changed.update((file.key, None) for file in commit.removes)
-            changed.update((file.key, file) for file in commit.adds)
-        return changed
-
-    def _checkpoint_files(self, start: Checkpoint, *, with_statistics: bool) -> Iterator[FileWithStatistics]:
-        """The files of a checkpoint, each once, even if a broken checkpoint repeats one."""
-        if not start.parts:
-            return
-        from hashlib import blake2b
-
-        from puffin.delta.log.checkpoints import checkpoint_files
-
-        seen: set[bytes] = set()  # a digest has a third of the bytes that a path has
-        content = self._content(start)
-        for found in checkpoint_files(start, content, self._store, with_statistics=with_statistics):
-            digest = blake2b(repr(found[0].key).encode("utf-8", "surrogatepass"), digest_size=16).digest()
-            if digest not in seen:
-                seen.add(digest)
-                yield found
-
-    def _statistics_since(self, start: Checkpoint) -> dict[FileKey, str]:
-        """The statistics of files that commits after a checkpoint added, live or not, as JSON strings."""
-        found: dict[FileKey, str] = {}
-        for version in range(start.version + 1, self.version + 1):
-            uri = self._file(version).uri
-            found.update(read_file_statistics(self._store.read(uri), uri))
-        return found
-
     def commit(self, version: int) -> Commit:
         """The log entry of a version; SnapshotNotFound if it does not exist, or no longer."""
         return self._commits_of([version])[0]
@@ -264,6 +221,49 @@ class LogSegment:
         if found == 0:
             raise SnapshotNotFound(f"{self._files.directory}: no version is that old; the oldest left is {oldest}")
         return versions[found - 1]
+
+    def _live_files(self, start: Checkpoint, *, with_statistics: bool) -> Iterator[FileWithStatistics]:
+        live = self._changed_since(start)
+        texts = self._statistics_since(start) if with_statistics else {}
+        for file, text in self._checkpoint_files(start, with_statistics=with_statistics):
+            key = file.key
+            if key not in live:
+                yield file, text
+            elif text is not None:
+                texts.setdefault(key, text)
+        yield from ((file, texts.get(key)) for key, file in live.items() if file is not None)
+
+    def _changed_since(self, start: Checkpoint) -> Changed:
+        """The files that commits after a checkpoint are about; None for those that they removed."""
+        changed: Changed = {}
+        for commit in self.commits(after=start.version):
+            changed.update((file.key, None) for file in commit.removes)
+            changed.update((file.key, file) for file in commit.adds)
+        return changed
+
+    def _checkpoint_files(self, start: Checkpoint, *, with_statistics: bool) -> Iterator[FileWithStatistics]:
+        """The files of a checkpoint, each once, even if a broken checkpoint repeats one."""
+        if not start.parts:
+            return
+        from hashlib import blake2b
+
+        from puffin.delta.log.checkpoints import checkpoint_files
+
+        seen: set[bytes] = set()  # a digest has a third of the bytes that a path has
+        content = self._content(start)
+        for found in checkpoint_files(start, content, self._store, with_statistics=with_statistics):
+            digest = blake2b(repr(found[0].key).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+            if digest not in seen:
+                seen.add(digest)
+                yield found
+
+    def _statistics_since(self, start: Checkpoint) -> dict[FileKey, str]:
+        """The statistics of files that commits after a checkpoint added, live or not, as JSON strings."""
+        found: dict[FileKey, str] = {}
+        for version in range(start.version + 1, self.version + 1):
+            uri = self._file(version).uri
+            found.update(read_file_statistics(self._store.read(uri), uri))
+        return found
 
     @functools.cached_property
     def _start(self) -> tuple[Checkpoint, CheckpointContent]:

@@ -94,21 +94,6 @@ def closer_bounds(state: DeltaState, known: Mapping[Column, Bounds]) -> dict[int
     return state.segment.fold_files(search, with_statistics=True)
 
 
-def _summary_of(file: AddFile, stats: Mapping[str, Any], source: _Source) -> RowSummary:
-    rows, type_ = file.live_records, source.column.type
-    if source.is_partitioned:
-        value = partition_json(type_, file.partition_values.get(source.path[0]), file.path)
-        if value is None:
-            return _row_summary(type_, rows, rows, NO_VALUES)
-        return _row_summary(type_, rows, 0, Bounds.from_json(type_, value, value))
-    nulls = _nulls_of(stats, source)
-    if nulls is not None and nulls == file.num_records:
-        return _row_summary(type_, rows, rows, NO_VALUES)
-    return _row_summary(
-        type_, rows, nulls if file.deletion_vector is None else None, Bounds.of(*_bounds_of(stats, source))
-    )
-
-
 def file_metrics(state: DeltaState, columns: Sequence[Column]) -> dict[int, list[FileMetrics]]:
     """Implements `puffin.tables.snapshot.TableSnapshot.file_metrics`."""
     sources = _sources(state, columns)
@@ -122,6 +107,21 @@ def file_metrics(state: DeltaState, columns: Sequence[Column]) -> dict[int, list
         return found
 
     return state.segment.fold_files(metrics, with_statistics=True)
+
+
+def _summary_of(file: AddFile, stats: Mapping[str, Any], source: _Source) -> RowSummary:
+    rows, type_ = file.live_records, source.column.type
+    if source.is_partitioned:
+        value = partition_json(type_, file.partition_values.get(source.path[0]), file.path)
+        if value is None:
+            return _row_summary(type_, rows, rows, NO_VALUES)
+        return _row_summary(type_, rows, 0, Bounds.from_json(type_, value, value))
+    nulls = _nulls_of(stats, source)
+    if nulls is not None and nulls == file.num_records:
+        return _row_summary(type_, rows, rows, NO_VALUES)
+    return _row_summary(
+        type_, rows, nulls if file.deletion_vector is None else None, Bounds.of(*_bounds_of(stats, source))
+    )
 
 
 def _metrics_of(file: AddFile, stats: Mapping[str, Any], source: _Source) -> FileMetrics:

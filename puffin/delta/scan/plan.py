@@ -54,38 +54,6 @@ def changes_between(state: DeltaState, base: Snapshot, target: Snapshot) -> Chan
     )
 
 
-def _as_added(files: Sequence[AddFile | RemoveFile], base: Snapshot, state: DeltaState) -> Iterator[AddFile]:
-    """Removed files as they were added; a removal may omit partition and size."""
-    known = _ever_added({file.key for file in files if not _tells_all(file)}, base, state)
-    for file in files:
-        if isinstance(file, AddFile):
-            yield file
-        elif _tells_all(file):
-            yield AddFile(**{field.name: getattr(file, field.name) for field in dataclasses.fields(file)})
-        elif file.key in known:
-            yield known[file.key]
-        else:
-            raise SnapshotNotFound(
-                f"{state.location}: {file.path}: expected in the log how it was added, since it was removed after "
-                f"version {base.snapshot_id}"
-            )
-
-
-def _tells_all(file: AddFile | RemoveFile) -> bool:
-    return file.partition_values is not None and file.size is not None
-
-
-def _ever_added(keys: Set[FileKey], base: Snapshot, state: DeltaState) -> Mapping[FileKey, AddFile]:
-    """These files as they were added before the base or since."""
-    if not keys:
-        return {}
-    known = state.segment.at(base.snapshot_id).fold_files(
-        lambda files: {file.key: file for file, _ in files if file.key in keys}
-    )
-    added = (add for commit in state.segment.commits(base.snapshot_id) for add in commit.adds)
-    return {**known, **{file.key: file for file in added if file.key in keys}}
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tasks:
     """Makes tasks of the files of a table at this location with these partition fields."""
@@ -121,3 +89,35 @@ def file_uri(path: str, location: str) -> str:
     """The location of a file from its path in the log: percent-encoded, and a URI or relative to the table."""
     decoded = unquote(path)
     return decoded if split(path) is not None or path.startswith("/") else join(location, decoded)
+
+
+def _as_added(files: Sequence[AddFile | RemoveFile], base: Snapshot, state: DeltaState) -> Iterator[AddFile]:
+    """Removed files as they were added; a removal may omit partition and size."""
+    known = _ever_added({file.key for file in files if not _tells_all(file)}, base, state)
+    for file in files:
+        if isinstance(file, AddFile):
+            yield file
+        elif _tells_all(file):
+            yield AddFile(**{field.name: getattr(file, field.name) for field in dataclasses.fields(file)})
+        elif file.key in known:
+            yield known[file.key]
+        else:
+            raise SnapshotNotFound(
+                f"{state.location}: {file.path}: expected in the log how it was added, since it was removed after "
+                f"version {base.snapshot_id}"
+            )
+
+
+def _tells_all(file: AddFile | RemoveFile) -> bool:
+    return file.partition_values is not None and file.size is not None
+
+
+def _ever_added(keys: Set[FileKey], base: Snapshot, state: DeltaState) -> Mapping[FileKey, AddFile]:
+    """These files as they were added before the base or since."""
+    if not keys:
+        return {}
+    known = state.segment.at(base.snapshot_id).fold_files(
+        lambda files: {file.key: file for file, _ in files if file.key in keys}
+    )
+    added = (add for commit in state.segment.commits(base.snapshot_id) for add in commit.adds)
+    return {**known, **{file.key: file for file in added if file.key in keys}}

@@ -28,10 +28,6 @@ class DistributionKind(Kind[Distribution]):
     needs = frozenset((Need.HASHED_VALUES,))
     codec = Distribution
 
-    @property
-    def _sample(self) -> int:
-        return min(SAMPLE, row_counts_limit(self.lg_k))
-
     def start(self) -> DistributionBuilder:
         return DistributionBuilder(self._sample, keeps_values=self.keeps_values)
 
@@ -56,6 +52,10 @@ class DistributionKind(Kind[Distribution]):
 
     def cannot_subtract(self, values: Values) -> str | None:
         return None
+
+    @property
+    def _sample(self) -> int:
+        return min(SAMPLE, row_counts_limit(self.lg_k))
 
 
 DISTRIBUTION = DistributionKind()

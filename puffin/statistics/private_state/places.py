@@ -44,11 +44,6 @@ def chosen_home(state: TableState, asked: NameOrPath | None) -> str | None:
     return home.rstrip("/") if home else None
 
 
-def _from_anywhere(home: str) -> str:
-    """A home as it can be named in metadata, which is read in other directories than this one."""
-    return os.path.abspath(home) if local_name(home) == home else home  # noqa: PTH100 - pathlib is slow to import
-
-
 def home_of(entry: StatisticsEntry) -> str | None:
     """The home of an entry's private state, as its sketches note it; None for the default."""
     return next((home for blob in entry.blobs if (home := blob.properties.get(HOME))), None)
@@ -84,3 +79,8 @@ def part_uri(home_directory: str, part_id: str) -> str:
 
 def step_uri(home_directory: str, step_id: str) -> str:
     return join(home_directory, PROGRESS, step_id, PART_NAME)
+
+
+def _from_anywhere(home: str) -> str:
+    """A home as it can be named in metadata, which is read in other directories than this one."""
+    return os.path.abspath(home) if local_name(home) == home else home  # noqa: PTH100 - pathlib is slow to import
