@@ -81,11 +81,9 @@ class DeltaState(TableState):
 
     @functools.cached_property
     def logged_partitions(self) -> tuple[LoggedPartition, ...]:
+        paths, columns = self.delta_schema.paths, self.columns_by_id
         ids = ((str(field["field-id"]), field["source-id"]) for field in self.partition_specs[SPEC_ID])
-        return tuple(
-            LoggedPartition(field_id, self.delta_schema.paths[source_id][0], self.columns_by_id[source_id].type)
-            for field_id, source_id in ids
-        )
+        return tuple(LoggedPartition(own, paths[source][0], columns[source].type) for own, source in ids)
 
 
 def read_state(

@@ -201,8 +201,7 @@ class IndexChange:
         """The manifest after a base, without the segments that cannot be read or are of another rate."""
         rates = {**base.manifest.columns, **self.rates}
         columns = {column: rate for column, rate in rates.items() if column not in self.dropped}
-        all_of = (*base.segments, *self.new)
-        segments = tuple(each for each in all_of if columns.get(each.column.key) == each.column.fpp)
+        segments = tuple(s for s in (*base.segments, *self.new) if columns.get(s.column.key) == s.column.fpp)
         return IndexManifest(base.manifest.version, self.table_uuid, columns, segments)
 
 

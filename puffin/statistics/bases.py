@@ -69,13 +69,12 @@ class Bases:
             if (wrong := kind.mismatch(values)) is not None:
                 raise CorruptError(f"{known.entry.statistics_path}: field {known.column.field_id}: {wrong}")
         stored = WITH_DELTAS if gets_deltas else [kind for kind in values if kind.home is Home.PRIVATE]
-        kept = self._blobs.stored_of(known, stored)
         provenance = properties.provenance
         if not properties.is_ours:
             provenance = Provenance(writer=properties.writer(self._blobs.created_by(known.entry)) or "")
         if self._blobs.puts_aside:
             values = LaterValues({kind: self._later(known, kind, value) for kind, value in values.items()})
-        return Base(values, provenance, kept, gets_deltas)
+        return Base(values, provenance, self._blobs.stored_of(known, stored), gets_deltas)
 
     def objection(self, known: KnownSketch, base: Base, lg_k: int) -> str | None:
         """Why a base cannot be built on, or None. Raises as `Trust.objection`."""

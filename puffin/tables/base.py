@@ -129,8 +129,7 @@ class StatisticsEntry:
         partitions: The partition statistics of the same snapshot to commit with this entry, if any.
         repairs: Entries of other snapshots to commit with this one, which replace damaged ones.
         removals: Other snapshots, whose entries the commit removes.
-        in_footer: A cache of the properties of its blobs by field id and snapshot, which is filled when somebody reads
-            the file's footer.
+        in_footer: A cache: the properties of its blobs by field id and snapshot, once somebody has read them.
     """
 
     snapshot_id: int

@@ -107,7 +107,6 @@ class LogFiles:
 
 
 def commit_name(version: int) -> str:
-    """The name of the log entry of a version."""
     return f"{version:020d}.json"
 
 

@@ -70,11 +70,8 @@ class JointKind(Kind[JointSketches]):
 
     def _merged(self, left: JointSketch, right: JointSketch) -> JointSketch:
         counts, distribution = _kinds(self.lg_k)
-        return JointSketch(
-            left.columns,
-            counts.merge(left.counts, right.counts),
-            distribution.merge(left.distribution, right.distribution),
-        )
+        of_both = distribution.merge(left.distribution, right.distribution)
+        return JointSketch(left.columns, counts.merge(left.counts, right.counts), of_both)
 
 
 def _kinds(lg_k: int) -> tuple[RowCountsKind, DistributionKind]:
