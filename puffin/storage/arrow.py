@@ -10,11 +10,12 @@ Functions import pyarrow where they need it, so that local files never pay for i
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from puffin.errors import MissingDependencyError, PuffinError, UnsupportedError
+from puffin.errors import MissingDependencyError, PuffinError, StorageError, UnsupportedError
 from puffin.storage.new_objects import put_new_object, store_of_new_objects
 from puffin.storage.store import (
     FileInfo,
@@ -37,6 +38,9 @@ MEMORY_LIMIT = 64 * 1024 * 1024
 """A new file beyond this many bytes goes to a temporary file until it is complete."""
 
 _COPY_SIZE = 8 * 1024 * 1024
+
+_OVERFLOW = "Failed to flush response stream"
+_WAITS = (0.1, 0.4, 1.6)  # seconds
 
 
 class ArrowStore(Store):
@@ -162,11 +166,30 @@ class _ArrowSource(FileSource):
     def read_at(self, offset: int, length: int) -> bytes:
         wanted = max(min(length, self._size - offset), 0)  # pyarrow allocates the requested length
         with storage_errors(self._uri):
-            return bytes(self._file.read_at(wanted, offset))
+            return bytes(_read_again(lambda: self._file.read_at(wanted, offset), self._uri))
 
     def close(self) -> None:
         with storage_errors(self._uri):
             self._file.close()
+
+
+def _read_again(read: Callable[[], bytes], uri: str) -> bytes:
+    """
+    What ``read`` returns, after some attempts if need be.
+
+    The AWS SDK repeats a request that a busy store has refused, but not if the refusal is longer than the range: it
+    goes into the buffer for the range, which it overflows, and then the SDK does not know the status.
+    """
+    waits = iter(_WAITS)
+    while True:
+        try:
+            return read()
+        except OSError as exc:
+            if _OVERFLOW not in str(exc):
+                raise
+            if (seconds := next(waits, None)) is None:
+                raise StorageError(f"{uri}: the store refused a short range, and the AWS SDK does not say why") from exc
+            time.sleep(seconds)
 
 
 def _file_info(uri: str, info: ArrowFileInfo) -> FileInfo:

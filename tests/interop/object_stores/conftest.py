@@ -108,26 +108,26 @@ class S3:
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
         self.requests.append((method, path))
         if not _SIGNED_BY.search(environ.get("HTTP_AUTHORIZATION", "")):
-            return _answer(start_response, "403 Forbidden", _DENIED)
+            return answer(start_response, "403 Forbidden", _DENIED)
         token = environ.get("HTTP_X_AMZ_SECURITY_TOKEN")
         if token is not None and self.lent.get(token, 0) < time.time():
-            return _answer(start_response, "400 Bad Request", _EXPIRED)
+            return answer(start_response, "400 Bad Request", _EXPIRED)
         if self.is_deaf_to_conditions:
             environ.pop("HTTP_IF_NONE_MATCH", None)
         if method != "PUT":
             return self._moto(environ, start_response)
         fault = self.fault(path)
         if fault == "refuse":
-            return _answer(start_response, "403 Forbidden", _DENIED)
+            return answer(start_response, "403 Forbidden", _DENIED)
         if fault != "fail":
             with self._writing:
                 if fault is None:
                     return self._moto(environ, start_response)
                 list(self._moto(environ, lambda *_: None))
-        return _answer(start_response, "500 Internal Server Error", _FAILED)
+        return answer(start_response, "500 Internal Server Error", _FAILED)
 
 
-def _answer(start_response: Callable[..., Any], status: str, body: bytes) -> Iterable[bytes]:
+def answer(start_response: Callable[..., Any], status: str, body: bytes) -> Iterable[bytes]:
     start_response(status, [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))])
     return [body]
 

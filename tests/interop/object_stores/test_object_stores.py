@@ -16,11 +16,13 @@ from deltalake import DeltaTable, write_deltalake
 from pyiceberg.table import StaticTable
 
 import puffin
-from puffin.errors import CommitUnknownError, MissingDependencyError, UnsupportedTableError, UsageError
+from puffin.errors import CommitUnknownError, MissingDependencyError, StorageError, UnsupportedTableError, UsageError
 from puffin.load import Tables
 from puffin.server.app import create_app
 from puffin.server.settings import Settings
+from puffin.storage import store_for
 from stats_jobs import Options, analyze
+from tests.interop.object_stores.conftest import answer
 from tests.interop.object_stores.tables import COLUMNS, QUICK, IcebergTable, distinct, expected, rows
 
 NOTE = "PUFFIN SIDECAR STATISTICS"
@@ -225,3 +227,25 @@ def test_commands_and_server_find_tables_and_files_on_s3(directory, s3, place):
     assert [column["ndv"] for column in inside.json()["columns"]] == [1000, 500, 250, 125]
     assert outside.status_code == 403
     assert [table["table"] for table in tables.json()["tables"]] == [directory.location]
+
+
+@pytest.mark.parametrize("refusals", [2, 9])
+def test_short_range_is_read_again_if_the_store_is_busy(s3_environment, place, monkeypatch, refusals):
+    """The AWS SDK repeats reads of ranges that are longer than the refusal, and this one not."""
+    uri, served = f"s3://{place}/version-hint.text", s3_environment._moto
+    store = store_for(uri)
+    store.replace(uri, b"7")
+    left = iter(range(refusals))
+
+    def busy(environ: dict[str, Any], start_response: Any) -> Any:
+        if environ["REQUEST_METHOD"] == "GET" and next(left, None) is not None:
+            return answer(start_response, "503 Slow Down", b"<Error><Code>SlowDown</Code></Error>")
+        return served(environ, start_response)
+
+    monkeypatch.setattr(s3_environment, "_moto", busy)
+    monkeypatch.setattr("puffin.storage.arrow._WAITS", (0.01,) * 3)
+    if refusals < 4:
+        assert store.read(uri) == b"7"
+    else:
+        with pytest.raises(StorageError, match=rf"^{uri}: the store refused a short range"):
+            store.read(uri)
