@@ -15,6 +15,7 @@ from puffin.errors import (
     UsageError,
     in_one_line,
 )
+from puffin.storage import is_storage_failure
 
 _UNREADABLE = (pa.ArrowException, OSError, ValueError, LookupError, CorruptDeletionVectorError, UsageError)
 _SAID_OF_CODECS = ("LZO compression", "Support for codec")  # by pyarrow, in errors of two kinds
@@ -40,8 +41,7 @@ def errors_about(path: str, kind: str) -> Iterator[None]:
         reason = in_one_line(exc)
         if _is_unsupported(exc):
             raise UnsupportedTableError(f"{path}: {kind} not supported: {reason}") from exc
-        # pyarrow says OSError of broken pages too, but then without the number of a system call's error.
-        if isinstance(exc, OSError) and exc.errno is not None:
+        if is_storage_failure(exc):
             raise StorageError(f"{path}: {reason}") from exc
         raise CorruptDataFileError(f"{path}: expected a readable {kind}: {reason}") from exc
 

@@ -10,7 +10,7 @@ of the operating system or a library becomes ``FileNotFound``, ``ConflictError``
 
 from puffin.storage.access import open_source, store_for
 from puffin.storage.local import LocalStore, is_temporary_name
-from puffin.storage.store import FileInfo, FileSource, Sink, Store
+from puffin.storage.store import FileInfo, FileSource, Sink, Store, is_storage_failure
 from puffin.storage.uri import has_query, is_same_place, join, local_path, place_of
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Store",
     "has_query",
     "is_same_place",
+    "is_storage_failure",
     "is_temporary_name",
     "join",
     "local_path",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 MAX_WHOLE_BYTES = 1024 * 1024 * 1024
 """The longest file to read whole. Only metadata files are, and a manifest has a few megabytes."""
+_OF_STORES = ("AWS Error ", "google::cloud::Status(", " Azure Error: [")  # in what pyarrow says of object stores
 _MOST_SAID = 500  # characters of an error of a library: pyarrow lists every place in which it looked for Hadoop
 
 
@@ -194,6 +195,15 @@ def storage_errors(uri: str) -> Iterator[None]:
         raise StorageError(f"{uri}: {one_line(exc.strerror or exc)}") from exc
     except Exception as exc:  # fsspec's drivers have no common error
         raise StorageError(f"{uri}: {type(exc).__name__}: {one_line(exc)}") from exc
+
+
+def is_storage_failure(exc: Exception) -> bool:
+    """
+    Whether the storage failed, not the content, when a library that reads an open file raised an error.
+
+    pyarrow says OSError of broken pages too, but then without the number of a system call's error, as of object stores.
+    """
+    return (isinstance(exc, OSError) and exc.errno is not None) or any(text in str(exc) for text in _OF_STORES)
 
 
 def no_such_file(uri: str) -> FileNotFound:

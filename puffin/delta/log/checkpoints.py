@@ -39,7 +39,7 @@ from puffin.delta.log.actions import (
 )
 from puffin.delta.log.log_files import Checkpoint, CheckpointContent
 from puffin.errors import CorruptMetadataError, FileNotFound, StorageError, UnsupportedTableError, in_one_line
-from puffin.storage import Store, join
+from puffin.storage import Store, is_storage_failure, join
 
 _SIDECARS = "_sidecars"
 _BATCH_BYTES = 16 * 1024 * 1024
@@ -343,8 +343,7 @@ def _errors_about(uri: str) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as exc:
         reason = in_one_line(exc)
-        # pyarrow also raises OSError for broken pages, but then without an errno.
-        if isinstance(exc, OSError) and exc.errno is not None:
+        if is_storage_failure(exc):
             raise StorageError(f"{uri}: {reason}") from exc
         raise CorruptMetadataError(f"{uri}: expected a readable checkpoint: {reason}") from exc
     except UnsupportedTableError as exc:

@@ -249,3 +249,21 @@ def test_short_range_is_read_again_if_the_store_is_busy(s3_environment, place, m
     else:
         with pytest.raises(StorageError, match=rf"^{uri}: the store refused a short range"):
             store.read(uri)
+
+
+@pytest.mark.parametrize("kind", ["directory", "delta_location"])
+def test_store_that_refuses_a_file_does_not_make_the_file_corrupt(kind, s3, request, monkeypatch):
+    """What is corrupt is not tried again, and an older checkpoint would take the place of a corrupt one."""
+    fixture, served = request.getfixturevalue(kind), s3._moto
+    location = fixture if isinstance(fixture, str) else fixture.location
+    if kind == "delta_location":
+        DeltaTable(location).create_checkpoint()
+
+    def refusing(environ: dict[str, Any], start_response: Any) -> Any:
+        if environ["REQUEST_METHOD"] == "GET" and environ["PATH_INFO"].endswith(".parquet"):
+            return answer(start_response, "403 Forbidden", b"<Error><Code>AccessDenied</Code></Error>")
+        return served(environ, start_response)
+
+    monkeypatch.setattr(s3, "_moto", refusing)
+    with pytest.raises(StorageError, match=rf"^{location}/\S+\.parquet: AWS Error ACCESS_DENIED"):
+        analyze(location)
