@@ -173,6 +173,21 @@ class _ArrowSource(FileSource):
             self._file.close()
 
 
+class _Input:
+    """An open file of fsspec; its errors become ours even while pyarrow reads it, as drivers have no common error."""
+
+    def __init__(self, uri: str, file: Any) -> None:
+        self._uri = uri
+        self._file = file
+
+    def read(self, size: int = -1) -> bytes:
+        with storage_errors(self._uri):
+            return bytes(self._file.read(size))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
 def _read_again(read: Callable[[], bytes], uri: str) -> bytes:
     """
     What ``read`` returns, after some attempts if need be.
@@ -202,7 +217,14 @@ def _found(info: ArrowFileInfo) -> bool:
 
 def _fsspec(uri: str, refusal: Exception) -> tuple[FileSystem, Callable[[str], str]]:
     """The file system of fsspec for a URI that pyarrow refuses, as one of pyarrow, and its ``path_of``."""
+    from pyarrow import PythonFile
     from pyarrow.fs import FSSpecHandler, PyFileSystem
+
+    class Handler(FSSpecHandler):  # type: ignore[misc]
+        def open_input_file(self, path: str) -> NativeFile:
+            if not self.fs.isfile(path):
+                raise FileNotFoundError(path)
+            return PythonFile(_Input(self.fs.unstrip_protocol(path), self.fs.open(path)), mode="r")
 
     try:
         from fsspec.core import url_to_fs
@@ -213,4 +235,4 @@ def _fsspec(uri: str, refusal: Exception) -> tuple[FileSystem, Callable[[str], s
     except (ImportError, ValueError) as exc:  # a missing driver, an unknown scheme
         # pyarrow may know the scheme, and only it says what is wrong with the rest of the URI.
         raise UnsupportedError(f"{uri}: pyarrow: {refusal}; fsspec: {exc}") from exc
-    return PyFileSystem(FSSpecHandler(filesystem)), lambda each: url_to_fs(each)[1]
+    return PyFileSystem(Handler(filesystem)), lambda each: url_to_fs(each)[1]

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pyarrow.fs as pafs
+import pyarrow.parquet as pq
 import pytest
 
 from puffin.errors import (
@@ -42,6 +43,19 @@ def test_fsspec_opens_schemes_that_only_it_knows(memory) -> None:
     assert store.read("memory://table/new") == b"new"
     with pytest.raises(FileNotFound, match=r"^memory://table/missing: "):
         store.read("memory://table/missing")
+
+
+def test_errors_of_fsspec_drivers_in_the_middle_of_a_file_are_ours(memory, monkeypatch) -> None:
+    """A reader of data files would take an error that it does not know for one of ours to report."""
+    memory.pipe("/table/f.parquet", b"PAR1" + bytes(100))
+    with store_for("memory://table").open_input("memory://table/f.parquet") as file:
+
+        def busy(*_: object) -> bytes:
+            raise RuntimeError("503\nbusy")
+
+        monkeypatch.setattr("fsspec.implementations.memory.MemoryFile.read", busy, raising=False)
+        with pytest.raises(StorageError, match=r"^memory://.*/f\.parquet: RuntimeError: 503 busy$"):
+            pq.ParquetFile(file)
 
 
 def test_local_uris_need_no_filesystem() -> None:
