@@ -29,11 +29,11 @@ _LARGEST_SHOWN = 4096
 def main(count: int) -> None:
     """Print what became of every target."""
     inputs = {name: seeds(name) for name in TARGETS}
+    _allow(8 * MEGABYTES)  # compilers take some
     for name, target in TARGETS.items():  # whatever is imported or compiled when it is first needed
         for data in inputs[name]:
             _outcome(target, data)
-    allowed = _address_space() + MEGABYTES * 1024 * 1024
-    resource.setrlimit(resource.RLIMIT_AS, (allowed, allowed))
+    _allow(MEGABYTES)
     print(json.dumps({name: _run(name, inputs[name], count) for name in TARGETS}))
 
 
@@ -57,6 +57,12 @@ def _outcome(target: Target, data: bytes) -> str | None:
     except Exception as exc:  # noqa: BLE001 - whatever it is, it is the finding
         return f"{type(exc).__name__}: {exc}"
     return None
+
+
+def _allow(megabytes: int) -> None:
+    """Let the process take no more than this beyond what it has."""
+    allowed = _address_space() + megabytes * 1024 * 1024
+    resource.setrlimit(resource.RLIMIT_AS, (allowed, allowed))
 
 
 def _address_space() -> int:

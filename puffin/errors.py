@@ -121,8 +121,8 @@ class CorruptPuffinError(CorruptError):
         self, rule: str, *, offset: int | None, expected: object, found: object, suspicion: str | None = None
     ) -> None:
         where = "" if offset is None else f" at offset {offset}"
-        what = "" if suspicion is None else f"{suspicion}: "
-        super().__init__(f"{what}{rule}{where}: expected {expected}, found {found}")
+        what = "" if suspicion is None else f"; it is {suspicion}"
+        super().__init__(f"{rule}{where}: expected {expected}, found {found}{what}")
         self.rule = rule
         self.offset = offset
         self.expected = expected

@@ -31,7 +31,7 @@ class FoundTable:
 
     Attributes:
         name: ``namespace.table`` in a catalog; otherwise the location.
-        root: The root that it was found in; None in a catalog.
+        root: The root that it was found in, its own name if it was named; None in a catalog.
         format: ``"iceberg"`` or ``"delta"``; None with an error, and before a table that was named is loaded.
         load: Loads it as `Tables.load` does, without a second look at what is stored there; raises ``error``.
         error: Why what has this name cannot be listed.

@@ -60,8 +60,11 @@ def screen(*, bars: bool) -> Iterator[Screen]:
 
 @contextlib.contextmanager
 def _told_of_kernels(err: Console) -> Iterator[None]:
-    """Print during the block, above the bars, why nothing moves while kernels are compiled."""
+    """Print during the block, above the bars, why nothing moves while kernels are compiled; a log has that anyway."""
     log, handler = logging.getLogger("puffin.kernels"), logging.Handler(logging.INFO)
+    if log.isEnabledFor(logging.INFO):
+        yield
+        return
     handler.emit = lambda record: err.print(record.getMessage())  # type: ignore[method-assign]
     level = log.level
     log.addHandler(handler)

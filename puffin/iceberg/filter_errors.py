@@ -28,8 +28,9 @@ def error_about(where: str, exc: Exception, schema: Mapping[str, Any]) -> Puffin
     Raises SetupError if it comes from pyiceberg's configuration.
     """
     if isinstance(exc, ModuleNotFoundError) and exc.name is not None and exc.name.partition(".")[0] == "pyiceberg":
-        types = {field.name for field in fields_of(schema)}
-        missing = next((name for name in _names(read_filter(where)) if name not in types), None)
+        known = {field.name for field in fields_of(schema)}
+        names = _names(read_filter(where))
+        missing = next((name for name in names if not any(f"{name}.".startswith(f"{each}.") for each in known)), None)
         return (
             MissingDependencyError("pyiceberg", "iceberg") if missing is None else _about_column(where, missing, schema)
         )
@@ -69,7 +70,8 @@ def _about_column(where: str, name: str, schema: Mapping[str, Any]) -> PuffinErr
         type_ = types[name]
         kind = type_.get("type", "unknown") if isinstance(type_, Mapping) else type_
         return UnsupportedTypeError(f"filter {where!r}: column {name!r} of type {kind} cannot be filtered")
-    hint = did_you_mean(name, types) or did_you_mean(name.partition(".")[2], types)  # after the name of the table
+    parts = name.split(".")  # the name of the table may stand before that of the column
+    hint = next(filter(None, (did_you_mean(".".join(parts[start:]), types) for start in range(len(parts)))), "")
     if not hint and f'"{name}"' in where:
         hint = "; texts are in single quotes, names of columns in double quotes"
     return ColumnNotFound(f"filter {where!r}: no column {name!r}{hint}")

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 from puffin.errors import UsageError
 from puffin.iceberg.expression_json import DEEPEST
-from puffin.iceberg.filter_mistakes import expected_at
+from puffin.iceberg.filter_mistakes import TEXT, TO_END, expected_at
 
 _MOST_SHOWN = 40  # characters
 _QUOTED = re.compile(
-    r"""  "[^"]*"  |  (?<![A-Za-z0-9_$])(?P<like>like)\s*'(?:[^'\\]|''|\\.)*'  |  '(?:[^'\\]|''|\\.)*'  """,
+    rf"""  "[^"]*"  |  (?<![A-Za-z0-9_$])(?P<like>like)\s*{TEXT}{TO_END}  |  {TEXT}{TO_END}  """,
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
 _ESCAPED = re.compile(r"\\.", re.DOTALL)

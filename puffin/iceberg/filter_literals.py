@@ -22,7 +22,7 @@ _TIME = re.compile(r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?")
 _CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
 _TIMESTAMP = re.compile(
     rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}"
-    rf"(?:[ T]{_CLOCK}(?::[0-9]{{2}}(?:\.[0-9]{{1,6}})?)?(?P<zone>Z| UTC|[+-]{_CLOCK})?)?"
+    rf"(?:[ T]{_CLOCK}(?::[0-9]{{2}}(?:[.,][0-9]{{1,6}})?)?(?P<zone>Z| UTC|[+-]{_CLOCK})?)?"
 )
 """Forms that mean the same to Spark, Trino and DuckDB, where they take them."""
 
@@ -90,7 +90,7 @@ def _timestamp(value: Any, type_: str) -> Any:
     is_zoned, found = type_ == "timestamptz", _TIMESTAMP.fullmatch(value)
     zone = found["zone"] if found else None
     if found and (zone is not None) == is_zoned:
-        moment, _, fraction = value.removesuffix(zone or "").partition(".")
+        moment, _, fraction = value.removesuffix(zone or "").replace(",", ".").partition(".")
         offset = "+00:00" if zone in ("Z", " UTC") else zone or ""
         with contextlib.suppress(ValueError):  # there is no such day or time
             read = datetime.datetime.fromisoformat(moment).replace(microsecond=int(f"{fraction:0<6}"))

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import re
 
+TEXT = r"'(?:[^'\\]|''|\\.)*"
+"""A text in single quotes, without the last one."""
+
+TO_END = r"(?:'|\\?\Z)"
+"""The end of a text, or of a filter that does not close it: a search that gives up there begins anew at each quote."""
+
 _TEST = "expected tests such as a = 5, b in ('x', 'y'), c.d is not null or e like 'x%', joined by and, or and not"
 _VALUE = "expected a number, true, false, or a text, date or time in single quotes"
 _TEXT = "expected a single quote at each end of a text, and two for one in it"
 
+_QUOTED = re.compile(rf""""[^"]*"|{TEXT}(?:'|(?P<open>{TO_END}))""", re.DOTALL)
 _MOST_SEEN = 300  # characters before the place: searching takes time with the square of the length of a name
 _NAME = r"""(?P<name>(?:[A-Za-z0-9_$.]|"[^"]*")+)"""
 _COMPARED = re.compile(rf"{_NAME}\s*(?:(?P<op>[<>=!]+)|in\s*\([^()]*|like|between)\s*\Z", re.IGNORECASE)
@@ -21,7 +28,7 @@ _END_OF_TEST = re.compile(r"\Z|\)|(?:and|or)\b", re.IGNORECASE)
 def expected_at(where: str, place: int) -> str:
     """What should stand where a filter departs from the grammar, as the beginning of an error's message."""
     before, rest = where[max(place - _MOST_SEEN, 0) : place], where[place:]
-    if where.count("'") % 2:
+    if any(quoted["open"] is not None for quoted in _QUOTED.finditer(where)):
         return _TEXT
     compared, uncompared = _COMPARED.search(before), _UNCOMPARED.search(before)
     if compared is not None and compared["op"] and _NULL.match(rest):

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from puffin.errors import CorruptError, CorruptPuffinError, UnsupportedError, UsageError
+from puffin.errors import CorruptError, CorruptPuffinError, StorageError, UnsupportedError, UsageError
 from puffin.format import DELETION_VECTOR_V1, ROW_COUNTS_V1, BlobMetadata, PuffinReader
 from puffin.inspection.contents import SUMMARIES, Summary
 from puffin.storage import FileSource, open_source
@@ -139,13 +139,16 @@ def _suspicion(exc: CorruptPuffinError, source: FileSource) -> str | None:
     """What a file without a magic, or too short for one, seems to be; None if it is a broken Puffin file."""
     if exc.rule not in _OF_OTHER_FILES:
         return None
-    head = source.read_at(0, _LONGEST_MAGIC)
+    try:
+        head = source.read_at(0, _LONGEST_MAGIC)
+    except StorageError:
+        return None
     found = next((kind for magic, kind in _KINDS.items() if head.startswith(magic)), None)
     if found is not None:
-        return f"{found}, not a Puffin file"
+        return found
     if not head:
         return "an empty file"
-    return None if exc.rule == "file-size" else "not a Puffin file, or cut short"
+    return None if exc.rule == "file-size" else "no Puffin file, or cut short"
 
 
 def _checked_index(path: str, index: int, count: int) -> int:

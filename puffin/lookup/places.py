@@ -45,11 +45,11 @@ class Place:
     Where tables are: a catalog, or directories.
 
     Attributes:
-        tables: Tables by name, the only ones of the catalog; without a catalog by location.
         catalog: A catalog in pyiceberg's configuration; ``catalog_properties`` override that configuration.
         namespace: The only namespace of the catalog to look into; None for all that match one of ``patterns``.
         roots: Directories whose tables are found too, in up to ``directories`` directories below each.
         names: The tables that are wanted, by their own names.
+        tables: Tables by name, the only ones of the catalog; without a catalog by location.
     """
 
     catalog: str | None = None
@@ -69,7 +69,10 @@ def each_once(found: Iterable[FoundTable], known: set[Hashable]) -> Iterator[Fou
     Roots may lie within each other, and be one directory by other names.
     """
     for each in found:
-        place = place_of(each.name)
+        try:
+            place: Hashable = place_of(each.name)
+        except UsageError:  # whoever loads the table is told
+            place = each.name
         if place not in known:
             known.add(place)
             yield each

@@ -107,7 +107,7 @@ class UpstreamTable:
         store_for = stores(properties)
         return IcebergSnapshot(
             name=str(self.name),
-            state=state,
+            state=state.called(str(self.name)),
             selector=selector,
             store_for=store_for,
             io_properties=properties,

@@ -203,7 +203,7 @@ def is_storage_failure(exc: Exception) -> bool:
 
     pyarrow says OSError of broken pages too, but then without the number of a system call's error, as of object stores.
     """
-    return (isinstance(exc, OSError) and exc.errno is not None) or any(text in str(exc) for text in _OF_STORES)
+    return isinstance(exc, OSError) and (exc.errno is not None or any(text in str(exc) for text in _OF_STORES))
 
 
 def no_such_file(uri: str) -> FileNotFound:

@@ -62,13 +62,13 @@ def test_other_files_are_refused_with_path_and_broken_rule(puffin, tmp_path, con
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"PAR1" * 30, "a Parquet file, not a Puffin file: tail-magic at offset 116: expected b'PFA1', found b'PAR1'"),
-        (b'{"a": 1}\n', "a JSON file, not a Puffin file: file-size: expected at least 20 bytes, found 9 bytes"),
-        (b"", "an empty file: file-size: expected at least 20 bytes, found 0 bytes"),
+        (b"PAR1" * 30, "tail-magic at offset 116: expected b'PFA1', found b'PAR1'; it is a Parquet file"),
+        (b'{"a": 1}\n', "file-size: expected at least 20 bytes, found 9 bytes; it is a JSON file"),
+        (b"", "file-size: expected at least 20 bytes, found 0 bytes; it is an empty file"),
         (b"PFA1", "file-size: expected at least 20 bytes, found 4 bytes"),
         (
             b"PFA1" + b"?" * 20,
-            "not a Puffin file, or cut short: tail-magic at offset 20: expected b'PFA1', found b'????'",
+            "tail-magic at offset 20: expected b'PFA1', found b'????'; it is no Puffin file, or cut short",
         ),
     ],
 )

@@ -176,6 +176,7 @@ def test_named_tables_are_shown_alone(puffin: Callable[..., Any], root: Path, tm
         str(root / "current"),
     ]
     assert found("db.b", "--catalog", "prod", *options) == ["db.b"]
+    assert found("", "file:here/there", root / "current") == ["", "file:here/there", str(root / "current")]
     run = puffin("status", "db.nosuch", "db.a", "--catalog", "prod", *options)
     assert (run.code, [line.split()[1] for line in run.text.splitlines()[1:]]) == (1, ["db.nosuch", "db.a"])
     assert "1 of 2 tables failed: db.nosuch: " in run.stderr

@@ -94,13 +94,13 @@ def unified_partition_type(state: TableState) -> tuple[PartitionField, ...]:
             for field in fields:
                 if field["source-id"] in types:
                     known = unified.get(field["field-id"], field)
-                    unified[field["field-id"]] = _merged(known, field, state.location)
+                    unified[field["field-id"]] = _merged(known, field, state.name)
         return tuple(
             PartitionField(field_id, field["name"], result_type(field["transform"], types[field["source-id"]]))
             for field_id, field in sorted(unified.items())
         )
     except (KeyError, TypeError, AttributeError) as exc:
-        raise CorruptMetadataError(f"{state.location}: not a partition spec: {said_by(exc)}") from exc
+        raise CorruptMetadataError(f"{state.name}: not a partition spec: {said_by(exc)}") from exc
 
 
 def partition_statistics(opened: TableSnapshot) -> pa.Table:
@@ -113,7 +113,7 @@ def partition_statistics(opened: TableSnapshot) -> pa.Table:
     try:
         return _to_table(partitions.sorted_rows(), _schema(fields, state))
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as exc:
-        place = f"{state.location}: snapshot {snapshot.snapshot_id}"
+        place = f"{state.name}: snapshot {snapshot.snapshot_id}"
         raise CorruptMetadataError(f"{place}: a partition value is not of its type: {exc}") from exc
 
 
@@ -231,7 +231,7 @@ def _merged(newer: Mapping[str, Any], older: Mapping[str, Any], location: str) -
 def _partitioned(state: TableState) -> tuple[PartitionField, ...]:
     fields = unified_partition_type(state)
     if not fields:
-        raise UsageError(f"{state.location}: expected a partitioned table, found one that was never partitioned")
+        raise UsageError(f"{state.name}: expected a partitioned table, found one that was never partitioned")
     return fields
 
 

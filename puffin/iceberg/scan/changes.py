@@ -71,7 +71,7 @@ def _path(opened: TableSnapshot, base: Snapshot) -> list[Snapshot]:
     reached = younger[-1].parent_id if younger else target.snapshot_id
     if reached != base.snapshot_id or base.snapshot_id not in state.snapshots:
         raise SnapshotNotFound(
-            f"{state.location}: no snapshot {base.snapshot_id} among the ancestors of {target.snapshot_id} (on another "
+            f"{state.name}: no snapshot {base.snapshot_id} among the ancestors of {target.snapshot_id} (on another "
             "branch, or those between have expired)"
         )
     return younger[::-1]

@@ -81,7 +81,7 @@ def manifests_of(opened: TableSnapshot, snapshot: Snapshot) -> list[ManifestFile
     state, store_for = opened.state, opened.store_for
     if (key_id := state.properties.get(_ENCRYPTION_KEY_ID)) is not None:
         raise UnsupportedTableError(
-            f"{state.location}: expected an unencrypted table, found {_ENCRYPTION_KEY_ID} {key_id[:40]!r}"
+            f"{state.name}: expected an unencrypted table, found {_ENCRYPTION_KEY_ID} {key_id[:40]!r}"
         )
     if snapshot.manifest_list is not None:
         return manifest_files(snapshot.manifest_list, store_for)
