@@ -322,9 +322,8 @@ class Estimator:
         field_ids = _ids(columns)
         if field_ids not in self._joint:
             with self._loading:
-                found, errors = ({}, []) if self.opened.is_empty else joint_of(self.opened, field_ids)
+                found = {} if self.opened.is_empty else joint_of(self.opened, field_ids, self._joint_errors)
                 self._joint[field_ids] = found.get(field_ids)
-                self._joint_errors += errors
         return self._joint[field_ids]
 
     def _parse(self, where: str) -> Expression:

@@ -29,35 +29,29 @@ class FoundJoint(NamedTuple):
 
 
 def joint_of(
-    opened: TableSnapshot, field_ids: Collection[int]
-) -> tuple[Mapping[tuple[int, ...], FoundJoint], list[PuffinError]]:
+    opened: TableSnapshot, field_ids: Collection[int], errors: list[PuffinError] | None = None
+) -> Mapping[tuple[int, ...], FoundJoint]:
     """
-    The nearest joint sketches of all sets of these columns that have any, by the ascending field ids of the set, and
-    what is wrong with nearer ones.
+    The nearest joint sketches of all sets of these columns that have any, by the ascending field ids of the set.
 
     A tuple is hashed in that order of its columns (`puffin.sketches.tuple_hashes`). ``known`` tells of which snapshot
-    they are, and how many changes lie between. What cannot be read is left out with a warning, a set whose
-    columns have changed since without.
+    they are, and how many changes lie between. What cannot be read is left out with a warning and appended to
+    ``errors``; a set whose columns have changed since is left out without.
     """
     stored = StoredBlobs(opened, field_ids)
-    errors: list[PuffinError] = []
+    errors = [] if errors is None else errors
     found: dict[tuple[int, ...], FoundJoint] = {}
     for each_id, sketches in known_sketches(opened, field_ids).items():
         for known in sketches:
             wanted = [ids for ids in known.properties.joint if ids not in found and set(ids) <= set(field_ids)]
-            if not wanted or each_id not in opened.state.columns_by_id:
-                continue
-            try:
-                read = stored.require(known, JOINT)
-            except PuffinError as exc:
-                _log.warning("column %s: joint sketches cannot be read: %s", known.column.name, exc)
-                errors.append(exc)
+            read = _read(stored, known, errors) if wanted and each_id in opened.state.columns_by_id else None
+            if read is None:
                 continue
             for ids in wanted:
                 fitting = fitting_set(opened.state, read, ids)
                 if isinstance(fitting, JointSketch):
                     found[ids] = FoundJoint(fitting.counts, fitting.distribution, known)
-    return found, errors
+    return found
 
 
 def fitting_set(state: TableState, sketches: JointSketches, field_ids: tuple[int, ...]) -> JointSketch | str:
@@ -74,3 +68,12 @@ def fitting_set(state: TableState, sketches: JointSketches, field_ids: tuple[int
         if each.mapping is not None and each.mapping != state.mapping_digest(column):
             return f"the table's name mapping of column {column.name} has changed since"
     return found
+
+
+def _read(stored: StoredBlobs, known: KnownSketch, errors: list[PuffinError]) -> JointSketches | None:
+    try:
+        return stored.require(known, JOINT)
+    except PuffinError as exc:
+        _log.warning("column %s: joint sketches cannot be read: %s", known.column.name, exc)
+        errors.append(exc)
+        return None
