@@ -54,7 +54,7 @@ class States:
             known = self._known.get((table, snapshots))
         if known is not None and known[0] == digest:
             return known[1]
-        state = parse_state(document, location).without_history()
+        state = parse_state(document, location).without_history().called(str(table))
         with self._lock:
             self._known[table, snapshots] = digest, state
             self._known.move_to_end((table, snapshots))
@@ -107,7 +107,7 @@ class UpstreamTable:
         store_for = stores(properties)
         return IcebergSnapshot(
             name=str(self.name),
-            state=state.called(str(self.name)),
+            state=state,
             selector=selector,
             store_for=store_for,
             io_properties=properties,
