@@ -8,7 +8,7 @@ TEXT = r"'(?:[^'\\]|''|\\.)*"
 """A text in single quotes, without the last one."""
 
 TO_END = r"(?:'|\\?\Z)"
-"""The end of a text, or of a filter that does not close it: a search that gives up there begins anew at each quote."""
+"""The end of a text, or of the filter if it is not closed: without that, a search would begin anew at each quote."""
 
 _TEST = "expected tests such as a = 5, b in ('x', 'y'), c.d is not null or e like 'x%', joined by and, or and not"
 _VALUE = "expected a number, true, false, or a text, date or time in single quotes"

@@ -21,11 +21,11 @@ import zlib
 from collections.abc import Collection, Mapping
 from typing import Any, TypeAlias
 
-from puffin.errors import CorruptMetadataError, FileNotFound, UnsupportedTableError, said_by
+from puffin.errors import CorruptMetadataError, FileNotFound, said_by
 from puffin.index.segment import SegmentColumn, SegmentEntry
 from puffin.statistics.private_state import places
 from puffin.storage import Store, join
-from puffin.tables.statistics_json import own_id, text_or_null, typed
+from puffin.tables.statistics_json import check_format_version, own_id, text_or_null, typed
 
 _VERSION = re.compile(r"\d{20}")
 FORMAT_VERSION = 1
@@ -117,9 +117,7 @@ def decode(data: bytes, version: int, where: str) -> IndexManifest:
         raise CorruptMetadataError(f"{where}: expected an index manifest with its CRC-32, found {crc[:16]!r}")
     try:
         document = json.loads(text)
-        found = typed(document, "format-version", int)
-        if found > FORMAT_VERSION:
-            raise UnsupportedTableError(f"{where}: expected format-version {FORMAT_VERSION}, found {found}")
+        check_format_version(document, FORMAT_VERSION, where)
         return IndexManifest(
             version,
             text_or_null(document, "table-uuid"),

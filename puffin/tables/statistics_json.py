@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from puffin.errors import UnsupportedTableError
 from puffin.tables.base import BlobEntry, StatisticsEntry
 
 _BEYOND = 2**63
@@ -77,6 +78,13 @@ def typed(document: Mapping[str, Any], key: str, kind: type[Any]) -> Any:
     if not isinstance(value, kind):
         raise TypeError(f"{key}: expected {kind.__name__}, found {type(value).__name__}")
     return value
+
+
+def check_format_version(document: Mapping[str, Any], newest: int, where: str) -> None:
+    """UnsupportedTableError if the document is of a later version; ``where`` names its file in the message."""
+    found = typed(document, "format-version", int)
+    if found > newest:
+        raise UnsupportedTableError(f"{where}: expected format-version {newest}, found {found}")
 
 
 def text_or_null(document: Mapping[str, Any], key: str) -> str | None:

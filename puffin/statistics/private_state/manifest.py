@@ -26,10 +26,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from puffin.errors import CorruptMetadataError, UnsupportedTableError, said_by
+from puffin.errors import CorruptMetadataError, said_by
 from puffin.tables.base import StatisticsEntry
 from puffin.tables.state import TableState
-from puffin.tables.statistics_json import integer, own_id, text_or_null, typed
+from puffin.tables.statistics_json import check_format_version, integer, own_id, text_or_null, typed
 
 FORMAT_VERSION = 2
 _WITHOUT_DELTAS = 1
@@ -123,9 +123,7 @@ def decode(data: bytes, where: str) -> Manifest:
     """
     try:
         document = json.loads(data)
-        version = typed(document, "format-version", int)
-        if version > FORMAT_VERSION:
-            raise UnsupportedTableError(f"{where}: expected format-version {FORMAT_VERSION}, found {version}")
+        check_format_version(document, FORMAT_VERSION, where)
         return Manifest(
             text_or_null(document, "table-uuid"),
             typed(document, "statistics-file", str),
