@@ -2,9 +2,10 @@
 
 import io
 import json
+import logging
 import sys
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -52,6 +53,16 @@ class Run:
     def document(self) -> Any:
         """Stdout as JSON."""
         return json.loads(self.stdout)
+
+
+@pytest.fixture(autouse=True)
+def restore_root_logger() -> Iterator[None]:
+    """Undo after each test what ``--verbose`` does to the root logger, so that no test depends on those before it."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.fixture

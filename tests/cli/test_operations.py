@@ -21,16 +21,6 @@ SUMMARY_KEYS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def root_logger():
-    """The logger that ``--verbose`` sets up, restored afterwards."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield root
-    root.handlers[:] = handlers
-    root.setLevel(level)
-
-
 @pytest.fixture
 def orders(delta_table):
     """The path of a table of three rows."""
@@ -129,14 +119,14 @@ def test_finished_run_is_logged(analyze, orders):
     )
 
 
-def test_json_log_lines_include_logged_tracebacks(root_logger, capsys):
+def test_json_log_lines_include_logged_tracebacks(capsys):
     from puffin.cli.logs import log_to_stderr
 
     log_to_stderr(as_json=True)
     try:
         raise StorageError("gone")
     except StorageError:
-        root_logger.exception("cannot")
+        logging.getLogger().exception("cannot")
     (line,) = lines(capsys.readouterr().err)
     assert (line["message"], line["error"]) == ("cannot", "StorageError")
     assert line["traceback"].endswith("puffin.errors.StorageError: gone\n")
