@@ -7,6 +7,7 @@ Scalars keep the text that stands in the file, so that ``no`` and ``22:00`` are 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,6 +21,7 @@ _T = TypeVar("_T")
 MOST_BYTES = 1024 * 1024
 _MOST_SHOWN = 60
 _NULL = "tag:yaml.org,2002:null"
+_WEB_URL = re.compile(r"((?:https?|sc)://)(?:[^/?#]*@)?([^/?#;]*)(.*)", re.DOTALL)
 _KINDS = {"mapping": "a mapping", "sequence": "a list"}
 
 
@@ -79,13 +81,15 @@ def line_of(node: Node) -> int:
 
 
 def shown(node: Node) -> str:
-    """What stands there, for a message."""
+    """What stands there, for a message; of a server's URL only the host, since the rest may have a token."""
     kind = _KINDS.get(node.id)
     if kind is not None:
         return kind if node.value else f"{kind} that is empty"
     if node.tag == _NULL:
         return "nothing"
     text = str(node.value)
+    if (url := _WEB_URL.match(text)) is not None:
+        text = f"{url[1]}{url[2]}{'…' if url[3] else ''}"
     return repr(text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…")
 
 

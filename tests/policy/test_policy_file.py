@@ -220,6 +220,7 @@ def test_mistake_in_a_rule_is_one_line(rule: str, said: str) -> None:
         ("limits: 5", "limits: expected a mapping, found '5'"),
         ("spark: {sizes: [{from: x}]}", "spark.sizes[0].from: expected a size such as 500 GiB or 20 MB, found 'x'"),
         ("spark: {sizes: [{remote: 'spark:15002'}]}", "spark.sizes[0].remote: expected the URL of a Spark Connect server, sc://HOST:PORT, found 'spark:15002'"),
+        ("spark: {sizes: [{remote: 'https://me:secret@a:1/;token=secret'}]}", "spark.sizes[0].remote: expected the URL of a Spark Connect server, sc://HOST:PORT, found 'https://a:1…'"),
         ("spark: {sizes: [{remote: 'sc://a', master: yarn}]}", "spark.sizes[0]: expected either master or remote, found a mapping"),
         ("clean: 7d", "clean: expected a mapping, found '7d'"),
         ("clean: {older-than: 7d}", "clean: expected the key every, found none"),
