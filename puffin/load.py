@@ -79,9 +79,11 @@ def load_table(
 
 class Tables:
     """
-    The tables of one catalog, opened when the first table is loaded; without a catalog, tables by their locations.
+    The tables of catalogs, each opened when it is first used; without a catalog, tables by their locations.
 
     Args:
+        others: More catalogs with their properties; the names of their namespaces and tables begin with ``CATALOG:``.
+            Those of the first may do so too.
         locations: With a catalog, load a name that contains a slash as a table's location.
         store_for: Opens the files of tables found by location. A catalog's properties open the files of its tables.
     """
@@ -91,12 +93,14 @@ class Tables:
         catalog: str | None = None,
         catalog_properties: Mapping[str, str] | None = None,
         *,
+        others: Mapping[str, Mapping[str, str]] | None = None,
         locations: bool = False,
         store_for: Callable[[str], Store] = store_for,
     ) -> None:
-        if catalog is None and catalog_properties:
-            raise UsageError("catalog_properties need a catalog")
+        if catalog is None and (catalog_properties or others):
+            raise UsageError(f"{'catalog_properties' if catalog_properties else 'other catalogs'} need a catalog")
         self.catalog = catalog
+        self.others = {name: Tables(name, properties) for name, properties in (others or {}).items()}
         self._properties = dict(catalog_properties or {})
         self._locations = locations
         self._store_for = store_for
@@ -107,6 +111,11 @@ class Tables:
         name = os.fspath(name)
         if self.catalog is None or (self._locations and "/" in name):
             return _table_at(name, self._store_for)
+        named, inside = self.split(name)
+        if named is not None:
+            table = named.load(inside)
+            table.name = name
+            return table
         if "." not in name or not all(name.split(".")):
             raise UsageError(f"{name}: expected namespace.table, since a catalog is named")
         from puffin.iceberg.catalogs.named import table_of
@@ -146,8 +155,21 @@ class Tables:
 
     def tables_in(self, namespace: str) -> list[FoundTable]:
         """The tables of a namespace, sorted by name; raises what `load_table` raises."""
-        names = self.of_namespace(namespace)
+        named, inside = self.split(namespace)
+        names = self.of_namespace(namespace) if named is None else map(named.named, named.of_namespace(inside))
         return [FoundTable(name, None, ICEBERG, functools.partial(self.load, name)) for name in names]
+
+    def split(self, name: str) -> tuple[Tables | None, str]:
+        """The catalog that a name begins with, None without one, and the rest of the name."""
+        catalog, colon, inside = name.partition(":")
+        if not colon:
+            return None, name
+        named = self if catalog == self.catalog else self.others.get(catalog)
+        return named, name if named is None else inside
+
+    def named(self, inside: str) -> str:
+        """The name of a namespace or a table of this catalog among those of several."""
+        return f"{self.catalog}:{inside}"
 
     def namespaces(self) -> list[str]:
         """The dotted names of the catalog's namespaces, sorted; raises what `load_table` raises."""

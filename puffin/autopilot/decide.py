@@ -88,9 +88,10 @@ def decide(
 ) -> list[Verdict]:
     """
     The verdict on each table: those that are due first, in the order of their value; ``questions`` are counted by
-    `CoveredTable.asked_as`.
+    `CoveredTable.asked_as`, a set of names.
     """
-    verdicts = [judge(seen, now, past, (questions or {}).get(seen.covered.asked_as, 0)) for seen in tables]
+    asked = questions or {}
+    verdicts = [judge(seen, now, past, sum(asked.get(name, 0) for name in seen.covered.asked_as)) for seen in tables]
     return sorted(verdicts, key=lambda each: (STATES.index(each.state) if each.state != DUE else -1, -each.value))
 
 

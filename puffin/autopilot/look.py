@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
@@ -42,13 +42,15 @@ class CoveredTable:
     @property
     def key(self) -> str:
         """The name of the table among those of all places, the same wherever the command is run."""
-        return self.asked_as if self.catalog is None else f"{self.catalog}:{self.found.name}"
+        if self.catalog is not None:
+            return f"{self.catalog}:{self.found.name}"
+        is_bare = "/" not in self.found.name  # a path from here
+        return table_key(f"./{self.found.name}" if is_bare else self.found.name)
 
     @property
-    def asked_as(self) -> str:
-        """The name by which planners ask for the table, as `puffin.lookup.places.table_key` spells it."""
-        is_bare = self.catalog is None and "/" not in self.found.name  # a path from here
-        return table_key(f"./{self.found.name}" if is_bare else self.found.name)
+    def asked_as(self) -> Set[str]:
+        """The names by which planners may ask for the table; a server's first catalog goes without its own."""
+        return {self.key} if self.catalog is None else {self.key, self.found.name}
 
     def load(self) -> Table:
         return self.found.load()

@@ -75,13 +75,13 @@ class Autopilot:
         seen = self._watcher.look()
         now = time.time()
         verdicts = decide(seen, now, self._worker.past(), questions(self.policy.questions, self.asked))
-        self._last = {each.seen.covered.asked_as: (each.state, each.why) for each in verdicts}
+        self._last = {each.seen.key: (each.state, each.why) for each in verdicts}
         self.counts.look(verdicts, now, time.monotonic() - started)
         self._count_budget()
         return verdicts
 
     def last(self) -> Mapping[str, tuple[str, str]]:
-        """The state of each table at the last look, and why, by the name by which planners ask for it."""
+        """The state of each table at the last look, and why, by `CoveredTable.key`."""
         return self._last
 
     def plan(self, verdicts: Sequence[Verdict]) -> list[tuple[Verdict, bool]]:

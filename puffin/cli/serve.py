@@ -48,16 +48,16 @@ _MIB = 1024**2
     "catalogs",
     multiple=True,
     metavar="NAME",
-    help="Serve tables of this pyiceberg catalog, by name. With --iceberg it may be repeated: a client chooses by "
-    "warehouse=NAME, and the first one also answers under /v1.",
+    help="Serve tables of this pyiceberg catalog, by name. May be repeated: tables of the others are named "
+    "NAME:namespace.table, and a client of --iceberg chooses a catalog by warehouse=NAME.",
 )
 @catalog_property
 @click.option(
     "--policy",
     "policy_file",
     metavar="FILE",
-    help="Also run the autopilot with this policy, in this process; without --allow-root and --catalog, serve what it "
-    "covers.",
+    help="Also run the autopilot with this policy, in this process; without --allow-root and --catalog, serve its "
+    "roots and the whole of its catalogs.",
 )
 @click.option(
     "--ttl",
@@ -127,8 +127,6 @@ def command(
             roots, served = _covered(pilot.policy)
             catalogs = tuple(served)
     if len(catalogs) > 1:
-        if not iceberg:
-            raise click.UsageError(f"expected one catalog, or --iceberg, found {', '.join(catalogs)}")
         check_warehouses(catalogs)
     settings = Settings(
         roots=roots,
@@ -177,7 +175,7 @@ def _autopilot_settings(pilot: Autopilot) -> dict[str, Any]:
 
 
 def _covered(policy: Policy) -> tuple[tuple[str, ...], dict[str, dict[str, str]]]:
-    """The roots and the catalogs that a policy covers, these with their properties."""
+    """The roots and the catalogs of a policy, these with their properties."""
     roots = tuple(root if ":" in root else str(Path(root).absolute()) for root in policy.roots)
     return roots, {catalog.name: dict(catalog.properties) for catalog in policy.catalogs}
 

@@ -53,6 +53,7 @@ class Lookup:
     Args:
         catalog: A catalog in pyiceberg's configuration; None for tables by location.
         catalog_properties: Properties that override that configuration.
+        more_catalogs: Other catalogs with such properties; their tables are named ``CATALOG:namespace.table``.
         locations: Whether, with a catalog, a name with a slash is still the location of a table.
         ttl_seconds: How long metadata is valid without a check for commits; 0 always checks.
         max_tables: How many tables to cache; the least recently used are evicted.
@@ -63,7 +64,7 @@ class Lookup:
         counts: Hits and misses so far; a live object.
 
     Raises:
-        UsageError: A number is out of range, or there are properties without a catalog.
+        UsageError: A number is out of range, or there are properties or other catalogs without a catalog.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Lookup:
         *,
         catalog: str | None = None,
         catalog_properties: Mapping[str, str] | None = None,
+        more_catalogs: Mapping[str, Mapping[str, str]] | None = None,
         locations: bool = False,
         ttl_seconds: float = TTL_SECONDS,
         max_tables: int = MOST_TABLES,
@@ -82,7 +84,9 @@ class Lookup:
                 f"expected a time to live from 0 s and room for a table, found {ttl_seconds} s and {max_tables} tables"
             )
         self._clock = clock
-        self._tables = Tables(catalog, catalog_properties, locations=locations, store_for=store_for)
+        self._tables = Tables(
+            catalog, catalog_properties, others=more_catalogs, locations=locations, store_for=store_for
+        )
         self._has_catalog = catalog is not None
         self._takes_locations = locations or catalog is None
         self._cache = TableCache(self._tables.load, ttl_seconds, max_tables, clock)
@@ -325,6 +329,10 @@ class Lookup:
         if namespaces and not self._has_catalog:
             raise UsageError("namespaces need a catalog")
         return listed_tables(self._tables, namespaces if self._has_catalog else (), directories)
+
+    def names_catalog(self, table: str) -> bool:
+        """Whether a name begins with that of a catalog."""
+        return self._tables.split(table)[0] is not None
 
     def namespaces(self) -> list[str]:
         """The dotted names of the catalog's namespaces, sorted; errors as for `tables`."""

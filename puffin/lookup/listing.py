@@ -41,7 +41,8 @@ def listed_tables(tables: Tables, namespaces: Iterable[str] | None, roots: Itera
     The tables in some namespaces (None for all) and below some directories, with what cannot be listed.
 
     A namespace that the caller did name has to be there. What is below several directories comes once, with its name
-    below the first. A catalog that cannot be used hides no directory. Errors as for `puffin.Lookup.tables`.
+    below the first. A catalog that cannot be used hides neither directories nor other catalogs. Errors as for
+    `puffin.Lookup.tables`.
     """
     known: set[Hashable] = set()
     for root in roots:
@@ -53,14 +54,15 @@ def listed_tables(tables: Tables, namespaces: Iterable[str] | None, roots: Itera
         for namespace in namespaces:
             yield from tables.tables_in(namespace)
         return
-    try:
-        found = tables.namespaces()
-    except (SetupError, StorageError) as exc:
-        if not known:
-            raise
-        yield FoundTable.unlisted(str(tables.catalog), None, exc)
-    else:
-        yield from tables_in_each(tables, found)
+    for catalog in (tables, *tables.others.values()):
+        try:
+            found = catalog.namespaces()
+        except (SetupError, StorageError) as exc:
+            if not (known or tables.others):
+                raise
+            yield FoundTable.unlisted(str(catalog.catalog), None, exc)
+        else:
+            yield from tables_in_each(tables, found if catalog is tables else map(catalog.named, found))
 
 
 def names_of(listed: Iterable[FoundTable]) -> Iterator[str]:

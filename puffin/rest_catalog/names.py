@@ -65,7 +65,8 @@ class Names:
 
     def candidates(self, table: TableName) -> Iterator[str]:
         """The names in the lookup that a table may have, the one that counts first."""
-        if self._has_catalog and not any("." in level for level in (*table.namespace, table.name)):
+        is_clear = not any("." in level for level in (*table.namespace, table.name))
+        if self._has_catalog and is_clear and not self._lookup.names_catalog(str(table)):
             yield str(table)
         for root in self._roots:
             first, *inside = table.namespace

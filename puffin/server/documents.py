@@ -14,6 +14,7 @@ MOST_COLUMNS = 1000
 MOST_COLUMNS_IN_QUERY = 64
 MOST_QUESTIONS = 100
 LONGEST_FILTER = 65_536
+_TABLE = "A path or URI below an allowed root, or `namespace.table`, of another catalog as `CATALOG:namespace.table`."
 
 Name = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00-\x1f\x7f]+$")]
 AnyName = Annotated[str, Field(min_length=1, max_length=4096)]
@@ -39,7 +40,7 @@ class _Body(_Query):
 class TableQuery(_Query):
     """A table, at one of its snapshots: the current one, unless an id or a ref says otherwise."""
 
-    table: Name = Field(description="A path or URI below an allowed root, or `namespace.table` of the catalog.")
+    table: Name = Field(description=_TABLE)
     snapshot_id: int | None = Field(
         None, description="A snapshot, by its id; with `ref`, it has to be the one of that."
     )
@@ -57,14 +58,14 @@ class StatsQuery(TableQuery):
 class ColumnQuery(_Query):
     """A column of a table."""
 
-    table: Name = Field(description="A path or URI below an allowed root, or `namespace.table` of the catalog.")
+    table: Name = Field(description=_TABLE)
     column: ColumnName = Field(description="Its name or dotted path in the current schema.")
 
 
 class TablesQuery(_Query):
     """A page of the list of tables."""
 
-    namespace: RefName | None = Field(None, description="Only the tables of this namespace of the catalog.")
+    namespace: RefName | None = Field(None, description="Only this namespace; of another catalog `CATALOG:namespace`.")
     contains: Name | None = Field(None, description="Only tables with this text in their names, in either case.")
     after: AnyName | None = Field(None, description="Only tables whose names come after this one.")
     limit: int = Field(100, ge=1, le=1000, description="How many tables at most.")

@@ -56,12 +56,12 @@ class PlanCounts:
         self._total = PlanCount()
         self._tables: OrderedDict[str, PlanCount] = OrderedDict()
 
-    def add(self, plan: FilePlan, *, with_table: bool = True) -> None:
-        """Count a plan that was answered; only in the total if other callers must not learn the table's name."""
+    def add(self, plan: FilePlan, table: str | None) -> None:
+        """Count a plan that was answered; only in the total, with None, if other callers must not learn the name."""
         self._total.add(plan)
-        if with_table:
-            self._tables.setdefault(plan.table, PlanCount()).add(plan)
-            self._tables.move_to_end(plan.table)
+        if table is not None:
+            self._tables.setdefault(table, PlanCount()).add(plan)
+            self._tables.move_to_end(table)
             if len(self._tables) > _MOST_TABLES:
                 self._tables.popitem(last=False)
 

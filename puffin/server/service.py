@@ -80,7 +80,7 @@ class Service:
         warm: Answers to the query strings of earlier requests.
         plans: Counts of the plans that were made; used on the event loop alone.
         asked: Told of each table that planners asked about, once they are answered.
-        warehouses: Services for the other catalogs of the REST face, by name; they share threads and counts with this.
+        warehouses: Services of the REST face for the other catalogs, by name; they share threads and counts with this.
     """
 
     def __init__(self, settings: Settings, shared: Service | None = None) -> None:
@@ -95,6 +95,7 @@ class Service:
         self.lookup = Lookup(
             catalog=settings.catalog,
             catalog_properties=settings.catalog_properties,
+            more_catalogs=settings.warehouses,
             locations=self._has_catalog,
             ttl_seconds=settings.ttl_seconds,
             store_for=functools.partial(store_for, confine=self._roots.confine),
@@ -165,7 +166,7 @@ class Service:
             return plan, encode_plan(plan)
 
         plan, body = await self.read(asked.table, planned)
-        self.plans.add(plan)
+        self.plans.add(plan, plan.table)
         self.asked(plan.table)
         return body
 
@@ -198,7 +199,8 @@ class Service:
 
         await asyncio.gather(*(some() for _ in range(_STATUS_AT_ONCE)))
         verdicts = self.settings.verdicts()
-        return encode({"tables": [_status_json(each, verdicts) for each in sorted(found, key=lambda each: each.need)]})
+        found.sort(key=lambda each: each.need)
+        return encode({"tables": [_status_json(each, verdicts.get(self._key(each.table))) for each in found]})
 
     async def history(self, table: str, column: str) -> bytes:
         """The statistics of a column, snapshot by snapshot."""
@@ -238,9 +240,9 @@ class Service:
 
         def check() -> None:
             self._roots.check_present()
-            if self.upstream is None:
-                next(self.lookup.table_names(), None)
-            else:  # it may refuse to list anything for this server itself
+            if self._has_catalog and self.upstream is None:
+                self.lookup.namespaces()
+            elif self.upstream is not None:  # it may refuse to list anything for this server itself
                 self.upstream.check_answers()
 
         await self._workers.run("", check)
@@ -300,6 +302,12 @@ class Service:
             return await asyncio.wait_for(self.read(name, read), left)
         except (PuffinError, Problem, asyncio.TimeoutError) as exc:
             return TableStatus.of_error(name, Problem.of(exc).detail)
+
+    def _key(self, table: str) -> str:
+        """The name of a table among those of all catalogs, as an autopilot spells it."""
+        catalog = self.settings.catalog
+        is_plain = catalog is not None and "/" not in table and table.partition(":")[0] not in self.warehouses
+        return f"{catalog}:{table}" if is_plain else table_key(table)
 
     def _dump(self, asked: Asked) -> FileDescription:
         table, columns = asked.question.table, self.ask(asked).answer.columns
@@ -361,8 +369,8 @@ def _first_by_name(listed: Iterable[FoundTable]) -> list[FoundTable]:
     return sorted(itertools.islice(listed, _MOST_NAMES), key=lambda each: each.name)
 
 
-def _status_json(status: TableStatus, verdicts: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
-    state, reason = verdicts.get(table_key(status.table), (None, None))
+def _status_json(status: TableStatus, verdict: tuple[str, str] | None) -> dict[str, Any]:
+    state, reason = verdict or (None, None)
     return {
         **status.to_json(),
         "stats-timestamp": iso_time(status.statistics_timestamp_ms),

@@ -54,8 +54,8 @@ class Settings:
     Attributes:
         roots: Paths and URIs below which tables are served by path.
         catalog: The catalog whose tables are served by name, or None.
-        warehouses: More catalogs, with their properties, that the REST face alone serves, to clients that ask for a
-            warehouse of their name.
+        warehouses: More catalogs, with their properties. Their tables are named ``CATALOG:namespace.table``; the REST
+            face serves each catalog to clients that ask for a warehouse of its name.
         token: What callers must present; None for no check.
         ttl_seconds: How long an answer is valid without a check for commits.
         iceberg: Whether the tables are also served as an Iceberg REST catalog.
@@ -63,8 +63,8 @@ class Settings:
             all.
         more_metrics: What else ``/metrics`` tells, as text, of what runs in the same process.
         asked: Told of each table that a question was answered about, on the event loop; does nothing by default.
-        verdicts: What an autopilot in the same process said last of tables, by `puffin.lookup.places.table_key`: the
-            state, and why.
+        verdicts: What an autopilot in the same process said last of tables, by ``CATALOG:namespace.table`` or
+            `puffin.lookup.places.table_key`: the state, and why.
     """
 
     roots: Sequence[str] = ()
@@ -83,7 +83,7 @@ class Settings:
     def of_warehouse(self, name: str) -> Settings:
         """The settings for one more catalog alone."""
         return dataclasses.replace(
-            self, roots=(), catalog=name, catalog_properties=self.warehouses[name], warehouses={}, asked=lambda _: None
+            self, roots=(), catalog=name, catalog_properties=self.warehouses[name], warehouses={}
         )
 
 

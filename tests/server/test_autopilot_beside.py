@@ -56,16 +56,11 @@ def test_server_serves_what_the_policy_covers(
         main(["serve", "--port", "0", "--policy", str(policy)])
     assert (ended.value.code or 0, served[0].roots, served[0].catalog) == (0, (str(policy.parent / "lake"),), "p")
     assert served[0].catalog_properties == {"type": "sql", "uri": "sqlite://"}
-    policy.write_text("catalogs: [a, b]\n")
-    with pytest.raises(SystemExit) as ended:
-        main(["serve", "--port", "0", "--policy", str(policy)])
-    assert ended.value.code == 2
-    assert "expected one catalog, or --iceberg, found a, b" in capsys.readouterr().err
     policy.write_text(
         "catalogs: [{name: a, properties: {type: in-memory}}, {name: b, properties: {type: sql, uri: 'sqlite://'}}]\n"
     )
     with pytest.raises(SystemExit) as ended:
-        main(["serve", "--port", "0", "--iceberg", "--policy", str(policy)])
+        main(["serve", "--port", "0", "--policy", str(policy)])
     assert (served[1].catalog, served[1].warehouses) == ("a", {"b": {"type": "sql", "uri": "sqlite://"}})
 
 

@@ -1,4 +1,4 @@
-"""Several catalogs behind one REST face: clients choose one by the name of a warehouse."""
+"""Several catalogs behind one server: clients of the REST face choose one by the name of a warehouse."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 
 from puffin.cli import main
-from tests.server.conftest import Process
+from stats_jobs import analyze
+from tests.server.conftest import Client, Process
 from tests.server.iceberg_face import Face, problem_of, table_path
 
 TABLE = table_path("db", "t")
@@ -39,6 +40,59 @@ def make_face(catalogs: dict[str, dict[str, str]], face_of: Callable[..., Face])
         return face_of(catalog="one", catalog_properties=catalogs["one"], warehouses=others, **settings)
 
     return make
+
+
+@pytest.fixture
+def make_client(catalogs: dict[str, dict[str, str]], client_of: Callable[..., Client]) -> Callable[..., Client]:
+    """Makes a server without the REST face; settings may replace the properties of the second catalog."""
+
+    def make(two: dict[str, str] | None = None, **settings: Any) -> Client:
+        others = {"two": two or catalogs["two"]}
+        return client_of(catalog="one", catalog_properties=catalogs["one"], warehouses=others, **settings)
+
+    return make
+
+
+def test_tables_of_other_catalogs_go_by_the_name_of_their_catalog(
+    catalogs: dict[str, dict[str, str]], make_client: Callable[..., Client]
+) -> None:
+    for name, properties in catalogs.items():
+        analyze("db.t", catalog=name, catalog_properties=properties)
+    client = make_client()
+    for table, name in (("db.t", "one"), ("one:db.t", "one"), ("two:db.t", "two")):
+        answer = client.stats(table).json()
+        assert (answer["table"], [column["min"] for column in answer["columns"]]) == (table, [name])
+        assert name in client.post("/v1/plan", json={"table": table}).json()["files"][0]["path"]
+    joined = {side: {"table": table, "column": "name"} for side, table in (("left", "db.t"), ("right", "two:db.t"))}
+    assert client.post("/v1/estimate/join", json=joined).json()["overlap-ndv"] == 0
+    assert client.stats("three:db.t").status_code == 404
+    assert client.stats("two:db.t", column="none").json()["detail"].startswith("two:db.t: ")
+    for path in ("/v1/tables", "/v1/status"):
+        assert {each["table"] for each in client.get(path).json()["tables"]} == {"db.t", "two:db.t"}
+    (only,) = client.get("/v1/tables", params={"namespace": "two:db"}).json()["tables"]
+    assert only["table"] == "two:db.t"
+    assert client.get("/v1/tables", params={"namespace": "two:none"}).status_code == 404
+
+
+def test_verdicts_of_an_autopilot_stand_with_the_tables_of_their_catalogs(make_client: Callable[..., Client]) -> None:
+    verdicts = {"one:db.t": ("fresh", "of one"), "two:db.t": ("due", "of two")}
+    tables = make_client(verdicts=lambda: verdicts).get("/v1/status").json()["tables"]
+    found = {each["table"]: (each["state"], each["state-reason"]) for each in tables}
+    assert found == {"db.t": ("fresh", "of one"), "two:db.t": ("due", "of two")}
+
+
+def test_catalog_that_fails_hides_no_other(
+    catalogs: dict[str, dict[str, str]], make_client: Callable[..., Client]
+) -> None:
+    analyze("db.t", catalog="one", catalog_properties=catalogs["one"])
+    client = make_client({"type": "sql", "uri": "sqlite:////nowhere/catalog.db"})
+    listed = client.get("/v1/tables").json()
+    assert ([each["table"] for each in listed["tables"]], listed["unreadable"]) == (["db.t"], ["two"])
+    assert client.get("/readyz").status_code == 503
+
+
+def test_face_of_a_catalog_has_no_tables_of_another(make_face: Callable[..., Face]) -> None:
+    assert problem_of(make_face().get(table_path("two:db", "t")))[0] == 404
 
 
 @pytest.mark.parametrize(
@@ -80,13 +134,13 @@ def test_every_catalog_needs_the_token(make_face: Callable[..., Face]) -> None:
         assert face.get(f"{base}{TABLE}", headers={"Authorization": "Bearer right"}).status_code == 200
 
 
-def test_plans_of_all_catalogs_are_counted_and_those_of_the_first_by_table(make_face: Callable[..., Face]) -> None:
+def test_plans_of_all_catalogs_are_counted_by_table(make_face: Callable[..., Face]) -> None:
     face = make_face()
     for base in ("", "/two"):
         assert face.send("POST", f"{base}{TABLE}/plan", json={}).status_code == 200
     assert "puffin_plans_total 2\n" in face.client.get("/metrics").text
     tables = face.client.get("/v1/plans").json()["tables"]
-    assert [(each["table"], each["plans"]) for each in tables] == [("db.t", 1)]
+    assert [(each["table"], each["plans"]) for each in tables] == [("db.t", 1), ("two:db.t", 1)]
 
 
 def test_pyiceberg_reads_the_catalog_that_it_names(
@@ -109,7 +163,6 @@ def test_pyiceberg_reads_the_catalog_that_it_names(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--catalog", "a", "--catalog", "b"], "expected one catalog, or --iceberg, found a, b"),
         (["--iceberg", "--catalog", "a", "--catalog", "b c"], "catalog 'b c': expected a name of letters"),
         (["--iceberg", "--catalog", "a", "--catalog", "namespaces"], "and not config or namespaces"),
         (["--iceberg", "--catalog", "a", "--catalog", "a"], "catalog 'a': expected each catalog once"),

@@ -30,6 +30,7 @@ class IcebergRestTable(IcebergTable):
     def __init__(self, catalog: RestCatalog, identifier: str) -> None:
         super().__init__(identifier)
         self._catalog = catalog
+        self._identifier = identifier
         # If the server omits snapshots, their entries look dead.
         self.lists_all_snapshots = has_all_snapshots(catalog)
 
@@ -41,7 +42,7 @@ class IcebergRestTable(IcebergTable):
 
     def _opened(self, selector: SnapshotSelector, known: TableState | None) -> IcebergSnapshot:
         # Only the server knows whether its metadata has changed, and its answer brings fresh credentials.
-        loaded = load_table(self._catalog, self.name)
+        loaded = load_table(self._catalog, self._identifier)
         if known is None or known.metadata_location != loaded.metadata_location:
             known = parse_state(loaded.document, loaded.metadata_location)
         return self._bound(known, selector, loaded.io_properties)
@@ -51,18 +52,18 @@ class IcebergRestTable(IcebergTable):
         asserted = _same_table(base.state)
         if (schema_id := base.state.document.get("current-schema-id")) is not None:
             asserted.append({"type": "assert-current-schema-id", "current-schema-id": schema_id})
-        answer = commit_updates(self._catalog, self.name, set_updates(entry), asserted)
+        answer = commit_updates(self._catalog, self._identifier, set_updates(entry), asserted)
         return applied_to(
             answer,
             base,
             entry,
-            post=lambda updates: commit_updates(self._catalog, self.name, updates, _same_table(base.state)),
+            post=lambda updates: commit_updates(self._catalog, self._identifier, updates, _same_table(base.state)),
         )
 
     def remove_entries(self, base: IcebergSnapshot, entries: Sequence[StoredEntry]) -> None:
         """Have the server remove the entries; any base will do, since an expired snapshot never comes back."""
         removals = [removal_update(entry) for entry in entries]
-        commit_updates(self._catalog, self.name, removals, _same_table(base.state))
+        commit_updates(self._catalog, self._identifier, removals, _same_table(base.state))
 
 
 def _same_table(base: TableState) -> list[dict[str, Any]]:

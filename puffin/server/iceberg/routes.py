@@ -150,8 +150,7 @@ class Face:
         making = asyncio.ensure_future(self._run(request, lambda: catalog.plan(name, asked), name))
         # Callers of a catalog behind this one may know tables that others may not even name.
         is_known = isinstance(catalog, ServedCatalog) or self._token is not None
-        with_table = is_known and self._warehouse is None  # by its name alone
-        making.add_done_callback(functools.partial(self._count, with_table))
+        making.add_done_callback(functools.partial(self._count, is_known))
         owner = self._owner(request, name)
         if version.startswith(_JAVA):
             await asyncio.wait([making], timeout=self._patience)
@@ -187,11 +186,12 @@ class Face:
         planned, number = self._plans.part(self._owner(request, TableName.of(namespace, table)), plan_task)
         return _encoded(b"{%b}" % await self._in_thread(lambda: planned.part(number)))
 
-    def _count(self, with_table: bool, made: asyncio.Future[PlannedScan]) -> None:
+    def _count(self, is_known: bool, made: asyncio.Future[PlannedScan]) -> None:
         if not made.cancelled() and made.exception() is None:
             plan = made.result().plan
-            self._service.plans.add(plan, with_table=with_table)
-            self._service.asked(plan.table)
+            table = plan.table if self._warehouse is None else f"{self._warehouse}:{plan.table}"
+            self._service.plans.add(plan, table if is_known else None)
+            self._service.asked(table)
 
     def _catalog_for(self, request: Request) -> ServedCatalog | CallersCatalog:
         """What a caller may ask: the catalog behind this one, for others than those with our own token."""
