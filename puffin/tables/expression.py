@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.$]+")
+_PLAIN_NUMBER = re.compile(r"-?[0-9]+\.[0-9]+")
+
 
 class Op(enum.Enum):
-    """The operator of a predicate; values are as people write them."""
+    """The operator of a predicate; values are as filters write them."""
 
     LT = "<"
     LT_EQ = "<="
@@ -28,8 +32,8 @@ class Op(enum.Enum):
     NOT_NULL = "is not null"
     IS_NAN = "is nan"
     NOT_NAN = "is not nan"
-    STARTS_WITH = "starts with"
-    NOT_STARTS_WITH = "does not start with"
+    STARTS_WITH = "like"
+    NOT_STARTS_WITH = "not like"
 
     __hash__ = object.__hash__  # that of Enum is written in Python
 
@@ -64,9 +68,15 @@ class Predicate(NamedTuple):
     partitions: Mapping[int, PartitionTest]
 
     def __str__(self) -> str:
-        literals = ", ".join(map(repr, self.values))
-        listed = f"({literals})" if self.op in (Op.IN, Op.NOT_IN) else literals
-        return f"{self.name} {self.op.value} {listed}".rstrip()
+        """The predicate as a filter."""
+        op, values = self.op, self.values
+        name = self.name if _PLAIN_NAME.fullmatch(self.name) else f'"{self.name}"'
+        if not values:
+            return f"{name} {Op.NOT_NULL.value if op is Op.NOT_IN else op.value}"
+        if op in (Op.STARTS_WITH, Op.NOT_STARTS_WITH):
+            values = (str(values[0]).replace("%", "\\%") + "%",)
+        literals = ", ".join(map(_literal, values))
+        return f"{name} {op.value} {f'({literals})' if op in (Op.IN, Op.NOT_IN) else literals}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -101,3 +111,11 @@ def predicates(expression: Expression) -> Iterator[Predicate]:
     elif isinstance(expression, Combination):
         for part in expression.parts:
             yield from predicates(part)
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and not _PLAIN_NUMBER.fullmatch(text := repr(value)):
+        return f"'{text}'"  # filters have no exponents but in quotes
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
