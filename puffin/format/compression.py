@@ -25,7 +25,7 @@ def check_codec(codec: str | None, *, offset: int | None = None) -> None:
     """Raise ``UnsupportedCodecError`` for an unknown codec, with the offset of the blob if there is one."""
     if codec is not None and codec not in (LZ4, ZSTD):
         where = "" if offset is None else f" of the blob at offset {offset}"
-        raise UnsupportedCodecError(f"compression-codec{where}: expected {LZ4}, {ZSTD} or none, found {codec!r}")
+        raise UnsupportedCodecError(f"compression-codec{where}: expected {LZ4}, {ZSTD} or no codec, found {codec!r}")
 
 
 def compress(codec: str | None, payload: bytes) -> bytes:

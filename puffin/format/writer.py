@@ -38,6 +38,8 @@ class PuffinWriter:
     def __init__(
         self, sink: Sink, *, properties: Mapping[str, str] | None = None, compress_footer: bool = False
     ) -> None:
+        if not callable(getattr(sink, "write", None)):
+            raise UsageError(f"sink: expected a binary file that is open for writing, found {type(sink).__name__}")
         self._sink = sink
         self._properties = Properties(properties)
         self._compress_footer = compress_footer

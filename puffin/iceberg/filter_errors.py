@@ -18,6 +18,7 @@ _OTHER_KIND = re.compile(r"Cannot convert (\w+)Literal into (.*)")
 _OTHER_TEXT = re.compile(r"Could not convert (.*) into an? (\w+)")
 _WITHOUT_LITERALS = re.compile(r"binary|fixed\[.*|timestamp(tz)?_ns")  # pyiceberg reads no value of these from a filter
 _NESTED_KIND = re.compile(r"(struct|list|map)<.*")
+_MOST_SHOWN = 200
 _IN_A_LIST = re.compile(r"Could not find accessor for field with id: \d+")
 
 
@@ -52,7 +53,12 @@ def error_about(where: str, exc: Exception, schema: Mapping[str, Any]) -> Puffin
         message = f"expected a literal of type {text[2]}, found {text[1]!r}"
     elif isinstance(exc, decimal.InvalidOperation):
         message = "expected a decimal number"
-    return UsageError(f"filter {where!r}: {message}")
+    return UsageError(f"filter {_shown(where)}: {message}")
+
+
+def _shown(where: str) -> str:
+    """A filter in a message, whose end is the more interesting part."""
+    return repr(where if len(where) <= _MOST_SHOWN else f"{where[:_MOST_SHOWN]}…")
 
 
 def _names(filter_: Simple | None) -> Iterator[str]:
@@ -69,9 +75,9 @@ def _about_column(where: str, name: str, schema: Mapping[str, Any]) -> PuffinErr
     if name in types:  # pyiceberg does not know its type
         type_ = types[name]
         kind = type_.get("type", "unknown") if isinstance(type_, Mapping) else type_
-        return UnsupportedTypeError(f"filter {where!r}: column {name!r} of type {kind} cannot be filtered")
+        return UnsupportedTypeError(f"filter {_shown(where)}: column {name!r} of type {kind} cannot be filtered")
     parts = name.split(".")  # the name of the table may stand before that of the column
     hint = next(filter(None, (did_you_mean(".".join(parts[start:]), types) for start in range(len(parts)))), "")
     if not hint and f'"{name}"' in where:
         hint = "; texts are in single quotes, names of columns in double quotes"
-    return ColumnNotFound(f"filter {where!r}: no column {name!r}{hint}")
+    return ColumnNotFound(f"filter {_shown(where)}: no column {name!r}{hint}")

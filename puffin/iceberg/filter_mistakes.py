@@ -11,6 +11,7 @@ TO_END = r"(?:'|\\?\Z)"
 """The end of a text, or of the filter if it is not closed: without that, a search would begin anew at each quote."""
 
 _TEST = "expected tests such as a = 5, b in ('x', 'y'), c.d is not null or e like 'x%', joined by and, or and not"
+_EXPONENT = "expected a number without an exponent, or one in single quotes, such as '1e-5'"
 _VALUE = "expected a number, true, false, or a text, date or time in single quotes"
 _TEXT = "expected a single quote at each end of a text, and two for one in it"
 
@@ -20,6 +21,7 @@ _NAME = r"""(?P<name>(?:[A-Za-z0-9_$.]|"[^"]*")+)"""
 _COMPARED = re.compile(rf"{_NAME}\s*(?:(?P<op>[<>=!]+)|in\s*\([^()]*|like|between)\s*\Z", re.IGNORECASE)
 _UNCOMPARED = re.compile(rf"(?:\A|\(|\b(?:and|or|not)\b)\s*(?!not\b){_NAME}\s*\Z", re.IGNORECASE)
 _NULL = re.compile(r"null\b", re.IGNORECASE)
+_EXPONENT_OF_NUMBER = re.compile(r"e[-+]?[0-9]", re.IGNORECASE)
 _WORD = re.compile(r"""[,\s]*["A-Za-z_]""")
 _REST_OF_TIME = re.compile("[-/:T][0-9]")
 _END_OF_TEST = re.compile(r"\Z|\)|(?:and|or)\b", re.IGNORECASE)
@@ -34,6 +36,8 @@ def expected_at(where: str, place: int) -> str:
     if compared is not None and compared["op"] and _NULL.match(rest):
         negation = "not " if compared["op"] in ("!=", "<>") else ""
         return f"expected {compared['name']} is {negation}null, as no comparison with null is true"
+    if before[-1:].isdigit() and _EXPONENT_OF_NUMBER.match(rest):
+        return _EXPONENT
     if (compared is not None and _WORD.match(rest)) or (before[-1:].isdigit() and _REST_OF_TIME.match(rest)):
         return _VALUE
     if uncompared is not None and _END_OF_TEST.match(rest):

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from puffin.errors import UsageError
 from puffin.iceberg.filter_errors import error_about
 from puffin.iceberg.filter_grammar import parse_by_grammar
 from puffin.iceberg.filter_literals import is_beyond_floats, to_column, values_of, with_doubles
@@ -43,6 +44,8 @@ class FilterParser:
         self._fields = {} if any(specs.values()) else simple_fields(fields_of(schema))
 
     def __call__(self, where: str) -> Expression:
+        if not isinstance(where, str):
+            raise UsageError(f"filter: expected text such as \"a = 5 and b like 'x%'\", found {type(where).__name__}")
         try:
             simple = read_filter(where) if self._fields else None
             return self._binder.bind(_without_not(parse(where))) if simple is None else self._bound(simple)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -79,10 +80,10 @@ class FilePlan:
     location: str
     maps_columns: bool = False
 
-    @property
-    def files(self) -> Iterator[FileScanTask]:
+    @functools.cached_property
+    def files(self) -> tuple[FileScanTask, ...]:
         """The planned files, each with the delete files that apply to it."""
-        return (self.all_files[i] for i in np.flatnonzero(self.kept))
+        return tuple(map(self.all_files.__getitem__, np.flatnonzero(self.kept).tolist()))
 
     @property
     def files_matched(self) -> int:
@@ -142,14 +143,13 @@ class FilePlan:
         self._check_format("delta")
         if self.maps_columns:
             raise UnsupportedTableError(f"{self.table}: its files have columns under other names (column mapping)")
-        files = list(self.files)
-        deleted = [task.data_file.file_path for task in files if task.delete_files]
+        deleted = [task.data_file.file_path for task in self.files if task.delete_files]
         if deleted:
             raise UnsupportedTableError(
-                f"{self.table}: {len(deleted):,} of {len(files):,} planned files have deletion vectors, whose rows a "
-                f"reader of plain files returns: {deleted[0]}"
+                f"{self.table}: {len(deleted):,} of {self.files_matched:,} planned files have deletion vectors, whose "
+                f"rows a reader of plain files returns: {deleted[0]}"
             )
-        return [task.data_file.file_path for task in files]
+        return [task.data_file.file_path for task in self.files]
 
     def _check_format(self, expected: str) -> None:
         if self.format != expected:

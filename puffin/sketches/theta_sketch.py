@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import InitVar, dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,12 @@ from puffin.sketches.hashing import hash_array
 from puffin.sketches.sizes import DEFAULT_LG_K, check_lg_k
 from puffin.sketches.smallest import SmallestHashes
 from puffin.sketches.theta_image import MAX_THETA, SketchImage
+
+
+class ArrowStream(Protocol):
+    """A column of another library that exports Arrow's PyCapsule interface."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,22 +53,25 @@ class ThetaSketch:
             check_hashes("theta sketch", self.theta, self.hashes)
 
     @classmethod
-    def from_arrow(cls, array: pa.Array | pa.ChunkedArray, type_string: str, lg_k: int = DEFAULT_LG_K) -> ThetaSketch:
+    def from_arrow(
+        cls, array: pa.Array | pa.ChunkedArray | ArrowStream, type_string: str, lg_k: int = DEFAULT_LG_K
+    ) -> ThetaSketch:
         """
         Sketch the values of a column, except NULL, empty strings and empty binaries.
 
         Args:
-            array: Plain, chunked, dictionary-encoded, view or extension array.
+            array: Plain, chunked, dictionary-encoded, view or extension array; or a Series of polars or pandas, or what
+                else exports an Arrow stream.
             type_string: The appendix C type of the table's column, e.g. ``"decimal(9, 2)"``.
             lg_k: Base-2 logarithm of the most hashes to retain, 5 to 26.
 
         Raises:
             UnsupportedTypeError: The column type has no single-value bytes.
             CorruptDataFileError: The array cannot hold values of the column type.
-            UsageError: ``lg_k`` is out of range.
+            UsageError: ``lg_k`` is out of range, or the array is anything else.
         """
         builder = ThetaSketchBuilder(lg_k)
-        builder.update(array, type_string)
+        builder.update(_as_arrow(array), type_string)
         return builder.compact()
 
     @classmethod
@@ -185,3 +195,12 @@ def _check_hash_array(hashes: npt.NDArray[np.uint64]) -> None:
 def _check_std_devs(std_devs: int) -> None:
     if std_devs not in (1, 2, 3):
         raise UsageError(f"std_devs: expected 1, 2 or 3, found {std_devs!r}")
+
+
+def _as_arrow(array: Any) -> pa.Array | pa.ChunkedArray:
+    if isinstance(array, pa.Array | pa.ChunkedArray):
+        return array
+    if hasattr(array, "__arrow_c_stream__"):
+        return pa.chunked_array(array)
+    found = type(array).__name__
+    raise UsageError(f"array: expected a pyarrow Array or ChunkedArray, found a {found}; pyarrow.array makes one")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import numbers
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ from puffin.format import THETA_V1
 
 REPLACE, NOTHING = "replace", "nothing"
 
+_INTEGER, _TEXT = (int, type(None), numbers.Integral), (str, type(None))
 _LONGEST_NUMBER = 18  # digits that always fit a long
 
 
@@ -160,7 +162,7 @@ class SnapshotSelector:
     Which snapshot the user means, by at most one of the three; by none, the current one.
 
     ``as_of_ms`` selects the snapshot that was current at a time in milliseconds since the epoch. Raises UsageError for
-    more than one.
+    more than one, and for values of other types.
     """
 
     snapshot_id: int | None = None
@@ -170,6 +172,12 @@ class SnapshotSelector:
     def __post_init__(self) -> None:
         if (self.snapshot_id, self.ref, self.as_of_ms).count(None) < 2:
             raise UsageError("expected one of a snapshot's id, a ref and a time, found several")
+        if not isinstance(self.snapshot_id, _INTEGER):
+            raise UsageError(f"snapshot_id: expected an integer, found {self.snapshot_id!r}")
+        if not isinstance(self.as_of_ms, _INTEGER):
+            raise UsageError(f"as_of_ms: expected milliseconds since the epoch, found {self.as_of_ms!r}")
+        if not isinstance(self.ref, _TEXT):
+            raise UsageError(f"ref: expected a name, found {self.ref!r}")
 
 
 def natural_number(text: Any) -> int | None:

@@ -70,7 +70,7 @@ def test_payload_beyond_the_limit_is_refused_by_its_size(codec):
 @pytest.mark.parametrize("codec", ["LZ4", "gzip", "", "none"])
 def test_unknown_codec_is_refused_by_place_and_name(codec):
     """Codec names are exact."""
-    message = f"compression-codec of the blob at offset 5: expected lz4, zstd or none, found {codec!r}"
+    message = f"compression-codec of the blob at offset 5: expected lz4, zstd or no codec, found {codec!r}"
     with pytest.raises(UnsupportedCodecError) as caught:
         decompress(codec, b"", offset=5, limit=9)
     assert str(caught.value) == message

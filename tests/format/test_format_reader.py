@@ -352,7 +352,7 @@ def test_reader_lists_unknown_types_codecs_and_keys(fixtures):
     assert reader.read_raw(blobs[2]).stored == b"squeezed"
     with pytest.raises(UnsupportedCodecError) as caught:
         reader.read_all()
-    message = "compression-codec of the blob at offset 11: expected lz4, zstd or none, found 'brotli'"
+    message = "compression-codec of the blob at offset 11: expected lz4, zstd or no codec, found 'brotli'"
     assert str(caught.value) == message
 
 

@@ -57,6 +57,12 @@ def test_finish_leaves_the_sink_open():
     assert sink.getvalue()[-8:] == b"PFA1more"
 
 
+@pytest.mark.parametrize("sink", ["t.puffin", None, b""])
+def test_sink_without_write_is_refused(sink):
+    with pytest.raises(UsageError, match=f"sink: expected a binary file .* found {type(sink).__name__}"):
+        PuffinWriter(sink)
+
+
 def test_sink_may_return_none():
     """None means that it took everything."""
     sink = RecordingSink(silent=True)
@@ -148,7 +154,7 @@ def test_unknown_codec_is_refused_before_writing():
     """The writer can go on."""
     sink = io.BytesIO()
     writer = PuffinWriter(sink)
-    message = "compression-codec: expected lz4, zstd or none, found 'gzip'"
+    message = "compression-codec: expected lz4, zstd or no codec, found 'gzip'"
     with pytest.raises(UnsupportedCodecError) as caught:
         writer.add(blob(compression_codec="gzip"))
     assert str(caught.value) == message

@@ -305,12 +305,25 @@ TO_CLOSE = "a single quote at each end of a text, and two for one in it"
         ("s = 'x' and s = 'y", f"{TO_CLOSE}; found its end at character 19"),
         ("""s = 'a\\'b' and s = x""", f"{TO_QUOTE}; found 'x' at character 20"),
         ("s = 'it's'", f'{TO_CLOSE}; found "s\'" at character 9'),
+        ("i > 1e3", "a number without an exponent, or one in single quotes, such as '1e-5'; found 'e3' at character 6"),
     ],
 )
 def test_error_about_a_common_mistake_says_how_it_is_written(where: str, expected: str) -> None:
     with pytest.raises(UsageError) as raised:
         filters.FilterParser(SCHEMA, {})(where)
     assert str(raised.value) == f"filter {where!r}: expected {expected}"
+
+
+def test_error_about_a_long_filter_shows_its_beginning() -> None:
+    where = " or ".join(f"i = {number}" for number in range(1000)) + " or x"
+    with pytest.raises(UsageError) as raised:
+        filters.FilterParser(SCHEMA, {})(where)
+    assert str(raised.value).startswith(f"filter {where[:200] + '…'!r}: expected a comparison such as x = true; found")
+
+
+def test_expression_in_place_of_text_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"^filter: expected text such as .*, found EqualTo$"):
+        filters.FilterParser(SCHEMA, {})(EqualTo("i", 1))  # type: ignore[arg-type]
 
 
 def test_search_for_mistakes_in_a_long_filter_takes_no_time() -> None:

@@ -251,6 +251,20 @@ def test_ambiguous_questions_are_refused(lookup, directory, entry_of):
             lookup.ndv(table, ["a"], snapshot_id=10, ref="main")
 
 
+@pytest.mark.parametrize(
+    ("selector", "message"),
+    [
+        ({"snapshot_id": "10"}, "snapshot_id: expected an integer, found '10'"),
+        ({"as_of_ms": 10.5}, "as_of_ms: expected milliseconds since the epoch, found 10.5"),
+        ({"ref": 10}, "ref: expected a name, found 10"),
+    ],
+)
+def test_snapshot_of_another_type_is_refused(lookup, directory, entry_of, selector, message):
+    table = str(directory("t", entry_of(10, {1: 3})))
+    with pytest.raises(UsageError, match=f"^{message}$"):
+        lookup.ndv(table, ["a"], **selector)
+
+
 # --- bounds -------------------------------------------------------------------------------------------------------
 
 
