@@ -40,6 +40,11 @@ __all__ = [
     "plan",
 ]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 __getattr__ = on_first_use(
     __name__,
     {

@@ -59,7 +59,7 @@ def writer_objection(created_by: str | None, type_: str) -> str | None:
         return f"{writer}, which hashes the text of a uuid" if name == "uuid" else None
     if _PRESTO.fullmatch(created_by) and name in _HASHED_BY_PRESTO:
         return f"{writer}, and Presto hashes {name} {_HASHED_BY_PRESTO[name]}"
-    return f"{writer}, of which it is not known how it hashes"
+    return f"{writer}, whose way of hashing is not known"
 
 
 def contradiction(sketch: ThetaSketch, type_: str, values: pa.Array) -> str | None:

@@ -122,7 +122,7 @@ def test_file_without_a_writer_is_unknown():
     ],
 )
 def test_similar_writer_name_is_unknown(name):
-    assert writer_objection(name, "long") == f"was written by {name[:40]!r}, of which it is not known how it hashes"
+    assert writer_objection(name, "long") == f"was written by {name[:40]!r}, whose way of hashing is not known"
 
 
 def test_long_names_are_shortened():
