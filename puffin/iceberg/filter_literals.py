@@ -59,7 +59,8 @@ def to_column(expression: Any, schema: Schema) -> Any:
         raise ValueError(f"expected a column of strings for like, found {expression.term.name} of type {type_}")
     _check_times(given, str(type_))
     if isinstance(type_, TimestampType | TimestamptzType):
-        return _with_values(expression, {_timestamp(value, str(type_)) for value in given})
+        moments = {moment_of(each, str(type_)).isoformat() if isinstance(each, str) else each for each in given}
+        return _with_values(expression, moments)
     expression = _to_scale(expression, given, type_)
     beyond = BEYOND.get(str(type_))
     if beyond is None or not isinstance(expression, e.SetPredicate):
@@ -83,18 +84,16 @@ def _check_times(given: Iterable[Any], type_: str) -> None:
             raise ValueError(f"expected a time such as '12:30:00.000001', found {value!r}")
 
 
-def _timestamp(value: Any, type_: str) -> Any:
-    """A literal of a column of timestamps; a text in the one form that pyiceberg reads."""
-    if not isinstance(value, str):
-        return value
+def moment_of(value: str, type_: str) -> datetime.datetime:
+    """The time that a text says for a column of timestamps; ValueError if it says none, or not with its zone."""
     is_zoned, found = type_ == "timestamptz", _TIMESTAMP.fullmatch(value)
     zone = found["zone"] if found else None
     if found and (zone is not None) == is_zoned:
         moment, _, fraction = value.removesuffix(zone or "").replace(",", ".").partition(".")
         offset = "+00:00" if zone in ("Z", " UTC") else zone or ""
         with contextlib.suppress(ValueError):  # there is no such day or time
-            read = datetime.datetime.fromisoformat(moment).replace(microsecond=int(f"{fraction:0<6}"))
-            return read.isoformat() + offset
+            read = datetime.datetime.fromisoformat(moment + offset)
+            return read.replace(microsecond=int(f"{fraction:0<6}"))
     message = f"expected a timestamp such as '2026-01-31T12:00:00{'+00:00' if is_zoned else ''}', found {value!r}"
     if found and is_zoned and zone is None:  # engines take the session's
         message += "; the column needs a time with a zone"

@@ -8,39 +8,44 @@ defines, or is wrong, is left to it.
 from __future__ import annotations
 
 import collections
+import contextlib
 import datetime
 import decimal
+import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from puffin.iceberg.filter_literals import moment_of, to_step
 from puffin.iceberg.simple_filter import SimpleTest
 from puffin.tables.expression import Op, PartitionTest, Predicate
 from puffin.tables.schema import Field
 
 _INT, _LONG = 1 << 31, 1 << 63
+_DECIMAL = re.compile(r"decimal\(\s*([0-9]+)\s*,\s*([0-9]+)\s*\)")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _NO_PARTITIONS: Mapping[int, PartitionTest] = {}
 _OF_TEXT, _OF_FLOATS = (Op.STARTS_WITH, Op.NOT_STARTS_WITH), (Op.IS_NAN, Op.NOT_NAN)
 
 
 class SimpleField(NamedTuple):
-    """A column of a common type; ``json_form`` makes JSON values of its literals, None if it cannot."""
+    """
+    A column of a common type; ``json_form`` makes JSON values of its literals, None if it cannot, and ``order`` what
+    these are sorted by.
+    """
 
     field_id: int
     type: str
     json_form: Callable[[Any], Any]
+    order: Callable[[Any], Any] | None = None
 
 
 def simple_fields(fields: Iterable[Field]) -> dict[str, SimpleField]:
     """The columns of common types by name, without those that share a name."""
     every = list(fields)
     names = collections.Counter(field.name for field in every)
-    return {
-        each.name: SimpleField(each.field_id, each.type, _JSON_FORMS[each.type])
-        for each in every
-        if isinstance(each.type, str) and each.type in _JSON_FORMS and names[each.name] == 1
-    }
+    found = {each.name: _simple_field(each) for each in every if isinstance(each.type, str) and names[each.name] == 1}
+    return {name: field for name, field in found.items() if field is not None}
 
 
 def bound_test(test: SimpleTest, field: SimpleField) -> Predicate | None:
@@ -54,8 +59,17 @@ def bound_test(test: SimpleTest, field: SimpleField) -> Predicate | None:
     if len(values) > 1:
         if len(set(values)) < len(values):
             return None
-        values = tuple(sorted(values))
+        values = tuple(sorted(values, key=field.order))
     return Predicate(op, field.field_id, test.name, values, _NO_PARTITIONS)
+
+
+def _simple_field(field: Field) -> SimpleField | None:
+    if (json_form := _JSON_FORMS.get(field.type)) is not None:
+        return SimpleField(field.field_id, field.type, json_form)
+    if (of_decimal := _DECIMAL.fullmatch(field.type)) is not None:
+        json_form = functools.partial(_decimal, *map(int, of_decimal.groups()))
+        return SimpleField(field.field_id, field.type, json_form, decimal.Decimal)
+    return None
 
 
 def _int(value: Any) -> int | None:
@@ -88,6 +102,30 @@ def _date(value: Any) -> str | None:
     return value
 
 
+def _timestamp(value: Any) -> str | None:
+    with contextlib.suppress(ValueError):
+        return moment_of(value, "timestamp").isoformat(timespec="microseconds") if isinstance(value, str) else None
+    return None
+
+
+def _timestamptz(value: Any) -> str | None:
+    with contextlib.suppress(ValueError, OverflowError):
+        if isinstance(value, str):
+            in_utc = moment_of(value, "timestamptz").astimezone(datetime.timezone.utc)
+            return in_utc.isoformat(timespec="microseconds")
+    return None
+
+
+def _decimal(precision: int, scale: int, value: Any) -> str | None:
+    """A number of the column's scale and precision; of zeros only the one without a sign."""
+    if type(value) is not int and type(value) is not decimal.Decimal:
+        return None
+    number = decimal.Decimal(value)
+    found = to_step(number, scale, decimal.ROUND_FLOOR)
+    fits = found == number and len(found.as_tuple().digits) <= precision and not (number.is_signed() and not number)
+    return f"{found:f}" if fits else None
+
+
 _JSON_FORMS: dict[str, Callable[[Any], Any]] = {
     "int": _int,
     "long": _long,
@@ -95,4 +133,6 @@ _JSON_FORMS: dict[str, Callable[[Any], Any]] = {
     "string": _string,
     "boolean": _boolean,
     "date": _date,
+    "timestamp": _timestamp,
+    "timestamptz": _timestamptz,
 }
