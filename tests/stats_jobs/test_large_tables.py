@@ -68,7 +68,7 @@ def model(files: int, columns: int) -> dict[str, str]:
     needs = Needs.of(of_table, 0, packed=files)
     waves = [len([g for g in groups.of_column.values() if first <= g < end]) for first, end in groups.waves()]
     return {
-        "groups of columns: so often each file is opened": f"{len(by_columns(step))}",
+        "groups of columns (each file is opened once for each)": f"{len(by_columns(step))}",
         "steps": f"{len(steps)}",
         "tasks of a step": f"{len(sizes):,}",
         "document of a task, at most": f"{max(sizes) / 1000:.1f} kB",
