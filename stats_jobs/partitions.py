@@ -170,7 +170,8 @@ class _Planner:
             raise Unfit("the earlier sketches by partition, of version 0.1.0, write decimals with an exponent")
         wanted = _lg_k_for((set(base.keys) - reading.stale) | reading.partitions)
         if base.lg_k < wanted - _TOLERANCE:
-            raise Unfit(f"the earlier sketches by partition have lg-k {base.lg_k}, so many partitions have {wanted}")
+            expected = f"expected {wanted} for this many partitions"
+            raise Unfit(f"the earlier sketches by partition have lg-k {base.lg_k}, {expected}")
         later = Later(lambda: base)
         if self._target.blobs.puts_aside:
             later = Later(functools.partial(self._target.blobs.require, known, PARTITION_SKETCHES))

@@ -84,7 +84,7 @@ class KeptSteps:
         try:
             files = list(self._files())
         except PuffinError as exc:
-            _log.warning("%s: what an earlier run has read cannot be used: %s", self._directory, exc)
+            _log.warning("%s: the saved steps of an earlier run cannot be used: %s", self._directory, exc)
             return scans, found
         if not files:
             return scans, found  # the digests of a million files take a while, and memory
@@ -141,7 +141,7 @@ class KeptSteps:
                     return Partial()
                 partial = step.partial(left.kinds, put)
         except PuffinError as exc:
-            _log.warning("%s: what an earlier run has read cannot be used: %s", file.uri, exc)
+            _log.warning("%s: the saved steps of an earlier run cannot be used: %s", file.uri, exc)
             return Partial()
         self._ours.append(file.uri)
         return dataclasses.replace(partial, resumed=left.take(head))

@@ -420,7 +420,7 @@ def test_copy_of_a_table_is_not_cleaned_up(made, orphan, tmp_path):
     """Its metadata names the original's directory."""
     lost = orphan()
     shutil.copytree(made.root, tmp_path / "copy")
-    with pytest.raises(UnsupportedTableError, match="expected a table at this place"):
+    with pytest.raises(UnsupportedTableError, match="expected this table's metadata"):
         clean(load_table(str(tmp_path / "copy")), older_than=NOW, remove=True)
     assert lost.exists()
 

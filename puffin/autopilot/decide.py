@@ -179,16 +179,16 @@ def _why_old(due: Due, status: TableStatus, now: float) -> str | None:
     behind, share, made = since.snapshots_behind, since.rows_changed_share, since.statistics_timestamp_ms
     if due.rows_changed is not None:
         if share is None:
-            return "nobody knows how many rows changed"
+            return "the number of changed rows is unknown"
         if share >= due.rows_changed and share > 0:
             return f"{shown_share(round(share, 4))} of the rows changed"
     if due.snapshots is not None and (behind is None or behind >= due.snapshots):
-        return "nobody knows how many snapshots came since" if behind is None else f"{behind:,} snapshots behind"
+        return "the number of snapshots since is unknown" if behind is None else f"{behind:,} snapshots behind"
     lacks_only_index = behind == 0 and not status.bytes_to_read and status.index_files_missing != 0
     if due.age is not None and not lacks_only_index:
         age = now if made is None else now - made / 1000
         if age >= due.age:
-            return "nobody knows how old the statistics are" if made is None else f"statistics {about_seconds(age)} old"
+            return "the age of the statistics is unknown" if made is None else f"statistics {about_seconds(age)} old"
     return None
 
 

@@ -133,8 +133,8 @@ def _work_text(answer: Report, path: str) -> Iterator[str]:
     yield work_done(answer)
     if (needs := answer.needs) is not None:
         yield (
-            f"such a run takes up to {human_bytes(needs.driver_bytes)} of memory in the driver's Python, and "
-            f"{human_bytes(needs.task_bytes)} in that of each task on executors"
+            f"memory of a run: up to {human_bytes(needs.driver_bytes)} in Python on the driver, "
+            f"up to {human_bytes(needs.task_bytes)} in the Python worker of each task"
         )
     if answer.entry is None:
         yield "dry run: nothing was written"

@@ -57,7 +57,7 @@ def command(
 def _lines(cleaning: Cleaning) -> Iterator[str]:
     done = "removed" if cleaning.removed else "to remove"
     for entry in cleaning.entries:
-        yield f"{done}: entry of snapshot {entry.snapshot_id}, which is gone: {entry.statistics_path}"
+        yield f"{done}: entry of the expired snapshot {entry.snapshot_id}: {entry.statistics_path}"
     for leftover in cleaning.files:
         yield f"{done}: {leftover.file.uri} ({human_bytes(leftover.file.size)}): {leftover.reason}"
     for kept in cleaning.kept:

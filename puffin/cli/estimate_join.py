@@ -53,7 +53,7 @@ def command(
 
 def _lines(estimate: JoinEstimate, is_filtered: bool) -> Iterator[str]:
     before, after = ("without filters", "with filters") if is_filtered else ("", "")
-    rows = [(before, "column", "rows", "ndv", "of them in the other")]
+    rows = [(before, "column", "rows", "ndv", "in the other column")]
     sides = {"left": estimate.left, "right": estimate.right}
     for of, side in sides.items():
         share = "-" if side.containment is None else f"{side.containment:.1%}"

@@ -88,6 +88,5 @@ def _text(name: str, report: IndexReport) -> list[str]:
     if report.files_read:
         lines.append(work_done(report))
     if report.files_lifted:
-        have = "file has Bloom filters of its own", "files have Bloom filters of their own"
-        lines.append(f"{counted(report.files_lifted, *have)}, which were taken")
+        lines.append(f"took the Bloom filters that {counted(report.files_lifted, 'file has', 'files have')}")
     return [*lines, _ending(report)]

@@ -82,6 +82,6 @@ def _lines(answer: TableAnswer) -> Iterator[str]:
     if answer.partitions is not None and answer.partitions.of is not None:
         matched, of = answer.partitions.matched, counted(answer.partitions.of, "partition")
         if matched:
-            yield f"{matched:,} of {of}, each with all its rows, so rows that do not match may be among them"
+            yield f"{matched:,} of {of}, counted whole, so rows that do not match may be included"
         else:
             yield f"none of {of} matches"

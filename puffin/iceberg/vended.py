@@ -138,4 +138,4 @@ def _renewed(opening: Mapping[str, str], renewal: Mapping[str, Any]) -> dict[str
         response.raise_for_status()
         return opening_properties(catalog, table, renewal["location"], response.json(), opening)
     except Exception as exc:  # every way to authorize has its own errors
-        raise StorageError(f"{table}: catalog {name!r} renews no credentials: {one_line(exc)}") from exc
+        raise StorageError(f"{table}: catalog {name!r} did not renew the credentials: {one_line(exc)}") from exc

@@ -116,7 +116,7 @@ class Loss:
 def rows_lost(share: float | None) -> Loss:
     """The loss for the share of rows that changed since the statistics."""
     if share is None:
-        return Loss(_ROWS, "nobody knows how many rows changed since the statistics")
+        return Loss(_ROWS, "the number of rows changed since the statistics is unknown")
     return Loss(_ROWS * share, f"{_percent(share)} of the rows came or went since the statistics")
 
 

@@ -63,7 +63,7 @@ def test_clean_removes_nothing_without_yes(puffin, table, temporary):
     said = puffin("clean", table)
     assert said.code == 0
     assert f"to remove: {path} (5 B): " in said.text
-    assert "to remove: entry of snapshot 9" in said.text
+    assert "to remove: entry of the expired snapshot 9" in said.text
     assert "to remove: files 1 (5 B), entries 1; kept: 0; --yes removes them" in said.text
     assert path.exists()
     assert {p.name for p in (table / "metadata").iterdir()} == {"v1.metadata.json", path.name}

@@ -53,7 +53,7 @@ def test_text_shows_the_partitions(puffin, table):
     lines = puffin("ndv", table, "--where", "b >= 2").text.splitlines()
     assert lines[2].split() == ["a", "long", "200", "exact"]
     assert lines[3].split()[:5] == ["b", "long", "-", "no", "statistics"]
-    assert lines[-1] == "2 of 4 partitions, each with all its rows, so rows that do not match may be among them"
+    assert lines[-1] == "2 of 4 partitions, counted whole, so rows that do not match may be included"
 
 
 def test_column_without_partition_sketches_is_missing(puffin, table):

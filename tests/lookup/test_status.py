@@ -169,7 +169,7 @@ def test_age_is_unknown_if_the_snapshot_of_the_statistics_has_expired(history):
     assert found.bytes_to_read == sum(
         task.data_file.file_size_in_bytes for task in load_table(str(history)).open().tasks
     )
-    assert (found.health, found.reason) == (40, "nobody knows how many rows changed since the statistics")
+    assert (found.health, found.reason) == (40, "the number of rows changed since the statistics is unknown")
 
 
 def test_statistics_that_no_ancestor_has_do_not_count(history):

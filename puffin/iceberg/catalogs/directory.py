@@ -64,7 +64,7 @@ class IcebergDirectory(IcebergTableInFiles):
         # A copy still names the original's location, so its statistics would go there.
         if not is_same_place(self.name, state.location):
             raise UnsupportedTableError(
-                f"{self.name}: expected a table at this place, found metadata of {state.location}"
+                f"{self.name}: expected this table's metadata, found that of {state.location} (a copy?)"
             )
         if ask_store:
             self._files.check_put_if_absent(join(self._metadata, HINT))

@@ -70,7 +70,7 @@ def test_catalog_that_does_not_answer_is_asked_again_until_credentials_end(lende
     assert len(s3.lent) == 2
     lender.is_down = True
     clock[0] += 601
-    with pytest.raises(StorageError, match=r"db\.t: catalog 'rest' renews no credentials"):
+    with pytest.raises(StorageError, match=r"db\.t: catalog 'rest' did not renew the credentials"):
         opened.store_for(opened.state.metadata_location)
 
 
