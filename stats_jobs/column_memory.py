@@ -44,7 +44,7 @@ def by_columns(scan: Scan) -> list[Scan]:
 
 
 def passes_over(columns: Iterable[Column]) -> int:
-    """In about how many groups columns are read, each of which opens every file."""
+    """About how often each file is opened to read these columns."""
     return -(-sum(map(state_bytes, columns)) // MOST_STATE)
 
 
@@ -54,10 +54,10 @@ def state_bytes(column: Column) -> int:
 
 
 def weight(scans: Iterable[Scan]) -> int:
-    """About how many times as large the values of a column are as those of one without sketches by partition."""
+    """The size of a column's values, relative to one without sketches by partition."""
     return _BY_PARTITION if any(PARTITION_SKETCHES in of for scan in scans for of in scan.kinds.values()) else 1
 
 
 def state_columns(scans: Collection[Scan]) -> int:
-    """As many columns as have values of about the size that these scans find, without sketches by partition."""
+    """The number of columns; if a scan keeps sketches by partition, each counts as eight."""
     return weight(scans) * len({column.field_id for scan in scans for column in scan.columns})

@@ -1,4 +1,4 @@
-"""What versions of PySpark's client for Spark Connect do each in its own way: imports, errors, retries, frames."""
+"""Differences between versions of PySpark's Spark Connect client: imports, errors, retries, frames."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """
 Decides what a run does: nothing if statistics are current, otherwise a plan for each column.
 
-Current statistics are made from this snapshot, for its columns as they are now, in the wanted size. To tell that takes
-table metadata and the names and sizes of private state only, if this version made the statistics.
+Current statistics are made from this snapshot, for its columns as they are now, in the wanted size. If this version
+made the statistics, table metadata and the file names and sizes of private state are enough to decide that.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def decide(target: Target) -> Decision:
     no_sketches = "there are no sketches by partition that fit"
     reasons = [(column, no_sketches) for column in target.columns if column.field_id in unbased]
     target.check_not_incremental([*reasons, *((plan.column, plan.reason) for plan in plans)])
-    # Those that are kept, also by a dry run, which reports what the run would; and those needed to subtract rows.
+    # The kinds to store (a dry run computes them too, to report the same numbers), and row counts to subtract rows.
     taken = list(options.kinds)
     if any(plan.basis == READ_CHANGED for plan in plans):
         taken.append(dataclasses.replace(ROW_COUNTS, lg_k=options.lg_k))

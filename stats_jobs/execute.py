@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 KERNELS_PAY = 16 * 1024 * 1024
 """A process that reads at least this many bytes of files compiles or loads the kernels."""
 
-_AVRO_WEIGHT = 8  # kernels pay from this many times fewer bytes of Avro on
+_AVRO_WEIGHT = 8  # the work per byte of Avro, relative to other formats
 
 
 def read_document(shared: Shared, document: Document) -> Partial:
@@ -59,7 +59,7 @@ def read_batch(batch: ScanBatch, kinds: Sequence[Kinds], files: DataFiles, remov
     had_kernels = kernels_ready()
     partial = _read_batch(batch, kinds, files, removed)
     if isinstance(partial.failure, CorruptDataFileError) and not had_kernels and load_kernels():
-        # Kernels read some sound pages that pyarrow refuses, such as those of ints that are far apart, by DuckDB.
+        # pyarrow rejects some valid pages that the kernels read, such as DuckDB's of ints that are far apart.
         return _read_batch(batch, kinds, files, removed)
     return partial
 

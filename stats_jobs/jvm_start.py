@@ -115,8 +115,8 @@ def _killed_unless_done() -> Iterator[None]:
     """
     Kill the JVM that PySpark launches in the block if the block fails or is interrupted.
 
-    PySpark tells of the process once it is up. A JVM that finds nobody to tell that, or is told to end while it starts
-    Spark, may stay forever.
+    PySpark hands out the process once it is up. A JVM that cannot report back, or is told to end while it starts
+    Spark, may never exit.
     """
     from pyspark import java_gateway
 

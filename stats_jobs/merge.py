@@ -47,8 +47,8 @@ class Groups:
     Attributes:
         of_column: The group of each column, by field id.
         weight: The size of a column's values, 1 for the kinds that every table has.
-        segment: So many tasks are merged before their results are.
-        pieces: Of all tasks together, about; many, if that is not known.
+        segment: How many tasks are merged into one segment, before segments are merged.
+        pieces: About how many pieces all tasks have; a very large number if unknown.
     """
 
     of_column: Mapping[int, int]
@@ -137,7 +137,7 @@ def merge_runs(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 
 def dumped(partial: Partial) -> bytes:
-    """A partial result as it travels: the values of a column each for itself, so that the driver can leave them so."""
+    """Pickle a partial result, each column by itself, so that the driver can keep columns pickled."""
     return pickle.dumps(each_column(partial, pack))
 
 
@@ -165,7 +165,7 @@ class Gathered:
 
 
 def reducer_of(groups: int, reducers: int, key: Key) -> int:
-    """Which of so many reducers merges the pieces of a group and a segment: each gets about as many of these."""
+    """The reducer that merges the pieces of a group and a segment; these are spread evenly over all reducers."""
     group, segment, _ = key
     return (group + segment * groups) % reducers
 

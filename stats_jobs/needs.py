@@ -1,7 +1,7 @@
 """
-What a run needs of memory, from the columns and files that it reads: formulas, which tests hold against what runs take.
+Formulas for the memory of a run, from its columns and files; tests compare them with measured runs.
 
-They are for columns of many values; columns of few take a fraction.
+They assume columns with many distinct values; others need a fraction.
 """
 
 from __future__ import annotations

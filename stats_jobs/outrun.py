@@ -1,5 +1,5 @@
 """
-Whether another run has committed something, while this one was reading, that this one would take away again.
+Detects that another run meanwhile committed something that this run's commit would undo.
 
 Later runs keep joint sketches and sketches by partition, and leave out values that were left out once. A run learns of
 these when it plans. What was committed since is not in its plan, so it has to begin again.

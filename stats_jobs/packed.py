@@ -34,7 +34,7 @@ class Packing:
 
     Attributes:
         task_bytes: The size of the pieces that large files are split into, and of those that make one document.
-        most_tasks: About as many documents, whatever sizes metadata claims.
+        most_tasks: Limits the number of documents, in case sizes in the metadata are wrong.
     """
 
     planner: PartPlanner
@@ -44,7 +44,7 @@ class Packing:
 
 
 def pack_part(packing: Packing, part: bytes) -> PackedFiles | PuffinError:
-    """Plan a part and put its tasks into documents; the error if a retry would not cure it, and StorageError else."""
+    """Plan a part and pack its tasks. Returns an error that a retry would not cure; raises StorageError."""
     load_kernels()
     try:
         tasks = list(packing.planner.tasks(part, stores(packing.io_properties)))

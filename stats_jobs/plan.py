@@ -38,7 +38,8 @@ def plan_batches(scans: Iterable[Scan], *, parallelism: int) -> list[Scan]:
     target = piece_bytes(total, parallelism)
     planned = []
     for part, of_part in parts:
-        size = max(target, target * total_bytes(part.tasks) // max(1, of_part))  # of files, of which this reads a share
+        # Larger pieces, since this part reads a share of the columns.
+        size = max(target, target * total_bytes(part.tasks) // max(1, of_part))
         splits = [split for task in part.tasks for split in split_work(task, size)]
         share = batches if len(parts) == 1 else -(-batches * of_part // max(1, total))
         for chosen in balance(splits, max(1, min(len(splits), share))):

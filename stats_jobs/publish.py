@@ -79,10 +79,9 @@ def publish(table: Table, target: Target, decision: Decision, columns: Sequence[
 
 def _without_erased_bounds(opened: TableSnapshot, columns: Sequence[Computed]) -> list[Computed]:
     """
-    The columns with closer bounds where a removed row had one: a value that was erased may not stay behind in them.
+    Look for closer bounds where a deleted row had the min or max: an erased value must not stay in the statistics.
 
-    The metadata of live files has bounds of the rows that these were written with. If no row of them is deleted, no
-    removed row is among these.
+    Metadata has bounds of the rows that a file was written with. They are right for files without deletes.
     """
     loose = {
         each.plan.column: summary.bounds

@@ -76,7 +76,7 @@ def rows_key(work: Work, keys: RowKeys) -> Hashable:
 
 
 def counted_once(scans: Sequence[Scan], before: Sequence[Scan] = ()) -> list[Scan]:
-    """The scans, of which one does not count if others, or those that were read ``before``, read all of its rows."""
+    """The same scans; ``counts`` is False for one whose rows are all read by others, or were by those ``before``."""
     if len(scans) + len(before) < 2:
         return list(scans)
     keys = RowKeys()

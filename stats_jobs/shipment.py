@@ -39,7 +39,7 @@ class Shipment:
 
     @property
     def results(self) -> int:
-        """The columns of all documents together: tasks return the values of so many."""
+        """How many column results the tasks return: each document's columns, summed."""
         return sum(len(self.shared.scans[number][0]) for number, _ in self.documents)
 
     @classmethod

@@ -3,8 +3,8 @@ Reads large runs in steps, and keeps what each has found, so that a run that die
 
 A step is some files of each scan, whole ones. What it has found is merged and written to the folder of private state,
 as one file. The next run takes the files of steps that fit: those that read, for the same columns and kinds, nothing
-but files that it has to read too, with the same delete files. It is no matter who wrote them or for which snapshot. A
-run that commits deletes those that it wrote or took; `puffin clean` removes others once they are old.
+but files that it has to read too, with the same delete files. It does not matter who wrote them, or for which
+snapshot. A run that commits deletes those that it wrote or took; `puffin clean` removes others once they are old.
 
 Small tables do not pay: a run has steps only if each takes several seconds, and steps of many columns, whose values
 take more bytes, are larger.

@@ -73,7 +73,7 @@ class Target:
         return next((known.properties.provenance.keeps_values for known in ours), True)
 
     def must_rewrite(self, column: Column) -> bool:
-        """Whether values are stored beside the sketch of the snapshot that the options exclude."""
+        """Whether values that the options exclude are stored beside this snapshot's sketch."""
         known = self.current.get(column.field_id)
         if known is None or not known.properties.is_ours:
             return False
