@@ -2,8 +2,8 @@
 Reads filters in the REST protocol's expression JSON: the form that clients write, and the one that the spec prefers.
 
 A tree of unbound predicates comes out. Each NOT has moved into the operators, where null follows Iceberg's rules, and
-literals are as JSON has them, since only the column says what they mean. What cannot be read is an error: a filter that
-were read as more than it says would prune files that hold its rows, and one read as less would return too many.
+literals are as JSON has them, since only the column says what they mean. What cannot be read is an error: read too
+strictly, a filter would prune files with matching rows; read too loosely, it would return rows that do not match.
 """
 
 from __future__ import annotations

@@ -189,7 +189,7 @@ def _unprunable(tree: UnboundPredicate) -> Expression:
 
 
 def _widened(op: Op, literals: Sequence[Collection[Any]]) -> tuple[Op, list[Any]]:
-    """An operator and literals with which every row passes that passes with one reading of each literal."""
+    """An operator and literals that pass every row that passes for some reading of each literal."""
     every = [reading for each in literals for reading in each]
     if len(every) == len(literals):
         return op, every
@@ -234,8 +234,7 @@ def _readings(type_: str, value: Any, what: str) -> Collection[Any]:
     """
     The values that a bare JSON literal may mean: of a time its units since the epoch, of a decimal a ``Decimal``.
 
-    They are several if the column cannot have the literal: clients round one that is between two values, and may take
-    one that is beyond all values for the nearest.
+    There are several if the column cannot hold the literal: clients round it, or take the nearest value.
     """
     name = re.split(r"[\[(]", type_, maxsplit=1)[0]
     expected = f"filter: {what}: expected a literal of type {type_}, found"

@@ -27,7 +27,7 @@ _TIMESTAMP = re.compile(
 """Forms that mean the same to Spark, Trino and DuckDB, where they take them."""
 
 BEYOND = {"int": 1 << 31, "date": 1 << 31, "long": 1 << 63}
-"""The least number that is too large for a type; the one below the smallest is as far away."""
+"""Values of a type are from minus this number to one less than it."""
 
 
 def values_of(test: Any) -> list[Any]:
@@ -65,7 +65,7 @@ def to_column(expression: Any, schema: Schema) -> Any:
     beyond = BEYOND.get(str(type_))
     if beyond is None or not isinstance(expression, e.SetPredicate):
         return expression
-    # pyiceberg takes one that is out of range for the largest or the smallest number of the type.
+    # pyiceberg replaces a number out of range by the type's largest or smallest.
     held = {value for value in values_of(expression) if isinstance(value, str) or -beyond <= value < beyond}
     return _with_values(expression, held)
 

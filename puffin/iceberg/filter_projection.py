@@ -59,7 +59,7 @@ _INCLUSIVE: dict[Op, tuple[int, Callable[[Any, Any], bool]]] = {
     Op.GT: (1, operator.ge),
     Op.GT_EQ: (0, operator.ge),
 }
-"""The last date that passes, from the one of the filter, and how partitions compare with that of this date."""
+"""Days from the filter's date to the last date that passes, and how a partition compares with that date's."""
 
 
 def operator_of(bound: Any) -> Op:

@@ -67,7 +67,8 @@ def opening_properties(
     if any(name.startswith(_LENT) for name in lent):
         now = time.time()
         expiries = [int(value) / 1000 for name, value in lent.items() if name.startswith(_EXPIRES)]
-        ends = min((end for end in expiries if end > now), default=now + _SHORTEST)  # the past is of another clock
+        # A time in the past comes from another clock.
+        ends = min((end for end in expiries if end > now), default=now + _SHORTEST)
         found[RENEWAL] = json.dumps(
             {
                 "catalog": catalog.name,

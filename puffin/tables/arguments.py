@@ -29,7 +29,7 @@ def check_list(given: object, of: str) -> None:
 
 
 def check_integer(given: object, of: str, least: int) -> None:
-    """Raise UsageError for anything but an integer from the least on."""
+    """Raise UsageError for anything but an integer of at least ``least``."""
     if not isinstance(given, numbers.Integral) or given < least:
         raise UsageError(f"{of}: expected an integer from {least}, found {given!r}")
 

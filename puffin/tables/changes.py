@@ -91,7 +91,7 @@ class RowKeys:
     def __init__(self) -> None:
         self._by_place: dict[tuple[str, int | None], int] = {}
         self._by_id: dict[int, int] = {}
-        self._seen: list[ContentFile] = []  # as long as they are here, nothing else has their ids
+        self._seen: list[ContentFile] = []  # kept alive, so that no other object gets the same id()
         self._last: tuple[tuple[ContentFile, ...], bytes] = (), b""
 
     def __call__(self, task: FileScanTask) -> Hashable:

@@ -1,8 +1,8 @@
 """
-Finds closer bounds of columns whose removed rows had one of the known ones, from what metadata says of each live file.
+Finds closer bounds for columns whose min or max may be of deleted rows, from the bounds of each live file.
 
-A bound stays where a file without deleted rows has it: what other files have cannot change that. Most columns have
-few values, so a look at few files settles them, however many there are.
+If a file without deleted rows has the known bound, that bound is right, and no other file is needed. Most columns have
+few values, so a few files are enough for them.
 """
 
 from __future__ import annotations

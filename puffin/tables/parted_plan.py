@@ -1,5 +1,5 @@
 """
-A plan of a snapshot in parts, which processes elsewhere make side by side.
+Plans a snapshot in parts, in other processes in parallel.
 
 For snapshots of so many files that one process would take long to plan them, and much memory to hold the tasks.
 """
@@ -14,13 +14,13 @@ from puffin.storage import Store
 from puffin.tables.scan_task import ContentFile, FileScanTask
 
 MOST_AT_ONCE = 1_000_000
-"""Files of the parts that are worked on elsewhere at once: what comes back has some 0.1 kB for each."""
+"""Files of the parts that other processes work on at once: what comes back has some 0.1 kB for each."""
 
 _Shared = TypeVar("_Shared")
 _Result = TypeVar("_Result")
 
 
-class Elsewhere(Protocol):
+class RemoteMap(Protocol):
     """Calls a function of a module in other processes; everything is pickled on the way."""
 
     def __call__(
@@ -72,10 +72,10 @@ class PartedPlan:
 
     Attributes:
         bytes: Of the data files, about.
-        prepare: Finds, here and elsewhere, what all parts need; None if that is too much to send to everybody. Raises
-            as `TableSnapshot.tasks`.
+        prepare: Finds, here and in other processes, what all parts need; None if that is too much to send to everybody.
+            Raises as `TableSnapshot.tasks`.
     """
 
     bytes: int
-    prepare: Callable[[Elsewhere], PartPlanner | None]
+    prepare: Callable[[RemoteMap], PartPlanner | None]
     parts: tuple[Part, ...]

@@ -61,7 +61,7 @@ class TaskPacker:
 
     def __init__(self, files: Sequence[ContentFile]) -> None:
         self._numbers = {id(file): number for number, file in enumerate(files)}
-        self._files = files  # while they exist, nothing else has their ids
+        self._files = files  # kept alive, so that no other object gets the same id()
 
     def documents(self, tasks: Iterable[FileScanTask]) -> Iterator[bytes]:
         """The tasks of a batch in documents of at most `MOST_BYTES`, most often one."""

@@ -18,7 +18,7 @@ from puffin.delta.log.checkpoints import CheckpointRows, files_in
 from puffin.delta.scan.plan import Tasks
 from puffin.delta.state import DeltaState
 from puffin.storage import Store
-from puffin.tables.parted_plan import Elsewhere, Part, PartedPlan
+from puffin.tables.parted_plan import Part, PartedPlan, RemoteMap
 from puffin.tables.scan_task import ContentFile, FileScanTask
 
 LEAST_FILES = 100_000
@@ -44,7 +44,7 @@ def plan_in_parts(state: DeltaState) -> PartedPlan | None:
     planner = _Planner(Tasks.of(state), frozenset(changed), added)
     parts = [Part(json.dumps(dataclasses.astuple(rows)).encode(), rows.stop - rows.start) for rows in outline.rows]
 
-    def prepare(_: Elsewhere) -> _Planner:
+    def prepare(_: RemoteMap) -> _Planner:
         return planner
 
     total = outline.bytes + sum(file.size for file in added)

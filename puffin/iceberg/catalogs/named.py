@@ -33,8 +33,7 @@ def sql_database(name: str, properties: Mapping[str, str]) -> SqlDatabase | None
 
 def opened_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
     """
-    What `puffin.iceberg.sdk.open_catalog` opens, but without making a database that lasts or tables in it, as pyiceberg
-    would.
+    As `puffin.iceberg.sdk.open_catalog`, but never creates the lasting database of a SQL catalog or its tables.
 
     Raises SetupError if a SQL catalog's database does not exist or has no tables of a catalog, and StorageError if
     another process holds it; the user's own ``init_catalog_tables`` leaves that to pyiceberg.

@@ -48,7 +48,7 @@ def deleted_records(summary: Mapping[str, Any]) -> int | None:
 
 def most_deleted_records(summary: Mapping[str, Any]) -> int | None:
     """
-    No more rows are gone; None if unknown.
+    An upper bound on the rows that are gone; None if unknown.
 
     A delete file that goes is no reason to count less: the rows that it names may have been gone with another one, or
     with their data file, long before.
@@ -72,7 +72,7 @@ def most_records(summary: Mapping[str, Any]) -> int | None:
 
 
 def _has_counts(summary: Mapping[str, Any]) -> bool:
-    """Whether it tells what came and went, and so does not if its snapshot may have added deletes without a count."""
+    """Whether the summary counts what came and went; not if deletes may have been added uncounted."""
     if not any(key in summary for key in ("added-records", "deleted-records", "total-records")):
         return False
     if _count(summary, "added-delete-files") != 0 and not any(key in summary for key in _ADDED_DELETES):

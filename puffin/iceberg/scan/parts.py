@@ -2,7 +2,7 @@
 Plans a large snapshot in parts of a few manifests each.
 
 Which parts there are follows from the manifests alone, so manifests that two snapshots share are mostly in the same
-parts. The delete files are read first, here or elsewhere, since any of them may apply to the data files of any part.
+parts. The delete files are read first, here or in other processes, since any of them may apply to any data file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from puffin.iceberg.scan.plan import SnapshotPlanner, delete_files_of
 from puffin.iceberg.stores import stores
 from puffin.storage import Store
 from puffin.tables.base import Snapshot
-from puffin.tables.parted_plan import Elsewhere, Part, PartedPlan, waves
+from puffin.tables.parted_plan import Part, PartedPlan, RemoteMap, waves
 from puffin.tables.scan_task import ContentFile, FileScanTask
 from puffin.tables.snapshot import TableSnapshot
 
@@ -56,7 +56,7 @@ def plan_in_parts(opened: TableSnapshot, snapshot: Snapshot) -> PartedPlan | Non
     return PartedPlan(snapshot.total_bytes or 0, functools.partial(_planner, opened, deletes), tuple(_parts(data)))
 
 
-def _planner(opened: TableSnapshot, manifests: Sequence[ManifestFile], elsewhere: Elsewhere) -> _Planner | None:
+def _planner(opened: TableSnapshot, manifests: Sequence[ManifestFile], remotely: RemoteMap) -> _Planner | None:
     """What plans the parts, with the delete files of these manifests; None if too many may apply to any data file."""
     is_small = sum(map(_files_in, manifests)) <= _FEW_DELETES
     shared: list[LiveFile] = []
@@ -64,7 +64,7 @@ def _planner(opened: TableSnapshot, manifests: Sequence[ManifestFile], elsewhere
     for wave in waves(_parts(manifests)):
         properties = opened.scan_context.io_properties
         read = (
-            [_deletes_in(p, opened.store_for) for p in wave] if is_small else elsewhere(_read_deletes, properties, wave)
+            [_deletes_in(p, opened.store_for) for p in wave] if is_small else remotely(_read_deletes, properties, wave)
         )
         for deletes in read:
             if isinstance(deletes, PuffinError):

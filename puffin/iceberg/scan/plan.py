@@ -98,7 +98,7 @@ class SnapshotPlanner:
 
     @property
     def shared_deletes(self) -> tuple[ContentFile, ...]:
-        """Its delete files; those that apply to the same data files mostly in a run."""
+        """Its delete files, sorted so that those of one data file are mostly neighbours."""
         return self._tasks.shared_deletes
 
 
