@@ -147,7 +147,7 @@ def judge(seen: SeenTable, now: float, past: Past = Past(), questions: int = 0) 
         )
     made = (status.since_oldest.statistics_timestamp_ms or 0) / 1000 if statistics else 0.0
     ran = (made, past.ended.get(seen.key, 0.0))
-    # A time to come is that of another clock, or of this one before it was set back: it may be years away.
+    # Ignore times in the future: they come from another clock, or from this one before it was set back.
     until = max((each for each in ran if each <= now), default=0.0) + policy.due.at_most_every
     if until > now:
         return dataclasses.replace(verdict, state=WAITING, why=f"{why}; waits for {about_seconds(until - now)}")

@@ -52,7 +52,7 @@ class Ledger:
 
     @classmethod
     def of_others(cls, directory: str | None) -> Ledger:
-        """What instances have kept in a directory, for somebody who runs nothing: it is not made if it is not there."""
+        """What instances have stored in a directory, read-only; creates nothing."""
         return cls(directory, writes=False)
 
     def reserve(self, size: int, day: str, limit: int | None) -> bool:

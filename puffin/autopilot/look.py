@@ -1,8 +1,8 @@
 """
 Looks at every table of a policy, by metadata alone: what the policy means for it, and its status.
 
-What was seen of a table is kept while its metadata stays the same, so that a look costs about one read a table. Where
-one list of a catalog tells the metadata files of all tables, those that stayed the same are not asked for at all.
+What was seen of a table is kept while its metadata stays the same, so that a look costs about one read a table. If a
+catalog lists the metadata files of its tables in one call, tables that stayed the same are not opened.
 What is elsewhere, the index and private state, is looked up again after a while, and before the table is run.
 """
 

@@ -1,7 +1,7 @@
 """
 The autopilot: looks at all tables, decides, runs what is due, and looks again.
 
-Tables that wait for a thread when the next look begins go back, so that its order counts.
+Tables that still wait for a thread when the next look begins are queued again, in its order.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def command(
     if dry_run:
         verdicts = pilot.look()
     else:
-        is_one_line = once and not stderr.is_json  # what is broken stands in it
+        is_one_line = once and not stderr.is_json  # the last line names what is broken
         with contextlib.nullcontext() if is_one_line else errors_shown("puffin.autopilot", stderr):
             verdicts = until_stopped(pilot, lambda: pilot.run(once=once))
     if once or dry_run:
@@ -98,7 +98,7 @@ def command(
 
 class _Signals:
     """
-    What SIGTERM and SIGINT do: end the process, as long as nothing runs yet that would have to be ended.
+    Handles SIGTERM and SIGINT: ends the process at once until the autopilot runs, then asks it to stop.
 
     A thread waits for them. A handler runs in the main thread between two steps of Python, so a signal that comes just
     before a read that hangs would wait for that read.

@@ -47,8 +47,8 @@ def errors_shown(logger: str, diagnostics: Diagnostics) -> Iterator[None]:
     """
     Show errors that one of our loggers logs in the block on stderr, in the format of ``--log-format``.
 
-    For commands that go on after an error. ``--verbose`` shows them anyway; of errors that stdout tells people already,
-    text has none.
+    For commands that go on after an error. ``--verbose`` shows them anyway; as text, errors that stdout already shows
+    are left out.
     """
     if diagnostics.verbose:
         yield

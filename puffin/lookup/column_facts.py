@@ -76,7 +76,7 @@ def facts_of_column(opened: TableSnapshot, column: Column, now: Interval) -> Rea
         distribution, counts = _read(stored, of, DISTRIBUTION, errors), _read(stored, of, ROW_COUNTS, errors)
         distribution = None if distribution is None or counts is None else distribution.with_exact(counts)
     type_ = column.type if of is None or of.type is None else of.type
-    # Files may give other values for the column by now, and then other bounds too.
+    # Without a usable sketch, the stored bounds may be those of other values.
     least, greatest = (None, None) if of is None else (summary.min, summary.max)
     facts = ColumnFacts(
         type=type_,

@@ -64,7 +64,7 @@ class Place:
 
 def each_once(found: Iterable[FoundTable], known: set[Hashable]) -> Iterator[FoundTable]:
     """
-    Those whose directories are not ``known`` yet, which they are from then on.
+    The tables whose directory is not in ``known`` yet; adds it.
 
     Roots may lie within each other, and be one directory by other names.
     """

@@ -52,7 +52,7 @@ def known_rows(opened: TableSnapshot) -> Interval | None:
 
 def rows_of_files(opened: TableSnapshot) -> Interval | None:
     """
-    The rows that metadata counts file by file, as an estimate the most of them; None if a Delta log does not tell.
+    The rows that metadata counts file by file; the estimate is the upper bound. None if a Delta log does not tell.
 
     Reads manifests.
     """

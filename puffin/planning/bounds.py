@@ -2,8 +2,8 @@
 Excludes files by counts and bounds of a column, for all files at once.
 
 A file is excluded only if no row can pass under SQL's reading of the filter, where NaN is the largest number, nor under
-Iceberg's, where a null differs from every value and -0.0 is less than 0.0. Writers cut bounds, so that these only ever
-include too much.
+Iceberg's, where a null differs from every value and -0.0 is less than 0.0. Writers may cut bounds, but only
+outwards.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 def filter_parser(opened: TableSnapshot, *, with_partitions: bool = True) -> Callable[[Filter], Expression]:
     """
-    A function that parses filters for a table. The names in one as text are those of the current schema.
+    A function that parses filters for a table. A text filter uses the names of the current schema.
 
     Without partitions, predicates have no tests of them, and most filters are parsed in microseconds. The function
     raises ColumnNotFound if the current schema lacks a column, UsageError if the filter cannot be parsed or its types
