@@ -84,14 +84,14 @@ def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return _rows(merge_runs(joined(rows)))
 
 
+def joined(rows: Iterable[_Row]) -> Iterator[Piece]:
+    """The pieces whose rows come one after the other."""
+    for key, parts in itertools.groupby(rows, key=lambda row: row[:3]):
+        yield key, b"".join(part for *_, part in parts)
+
+
 def _rows(pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
     for key, content in pieces:
         for part, start in enumerate(range(0, len(content), _ROW_BYTES)):
             row = [*key, part, content[start : start + _ROW_BYTES]]
             yield pa.record_batch([pa.array([v], of.type) for v, of in zip(row, _SCHEMA, strict=True)], schema=_SCHEMA)
-
-
-def joined(rows: Iterable[_Row]) -> Iterator[Piece]:
-    """The pieces whose rows come one after the other."""
-    for key, parts in itertools.groupby(rows, key=lambda row: row[:3]):
-        yield key, b"".join(part for *_, part in parts)

@@ -70,6 +70,59 @@ def to_column(expression: Any, schema: Schema) -> Any:
     return _with_values(expression, held)
 
 
+def to_step(value: Any, scale: int, rounding: str) -> decimal.Decimal:
+    """A number with so many digits after its point."""
+    step = decimal.Decimal(1).scaleb(-scale)
+    return decimal.Decimal(value).quantize(step, rounding, decimal.Context(prec=_MOST_DIGITS))
+
+
+def units_of_text(type_: str, text: str) -> int:
+    """
+    The days or units of a time as pyiceberg reads it; ValueError if that reads none.
+
+    It sends texts as they are, and reads more forms of ISO 8601 than the protocol has.
+    """
+    from pyiceberg.utils import datetime
+
+    if type_ == "date":
+        return datetime.date_str_to_days(text)
+    if type_ == "time":
+        return datetime.time_str_to_micros(text)
+    is_zoned, is_nano = type_.startswith("timestamptz"), type_.endswith("_ns")
+    if is_nano:
+        return (datetime.timestamptz_to_nanos if is_zoned else datetime.timestamp_to_nanos)(text)
+    return (datetime.timestamptz_to_micros if is_zoned else datetime.timestamp_to_micros)(text)
+
+
+def is_beyond_floats(expression: Any, schema: Schema) -> bool:
+    """Whether a column of floats is compared with a number that none but infinity reaches."""
+    from pyiceberg.types import FloatType
+
+    with contextlib.suppress(ValueError, TypeError):
+        beyond = any(abs(float(value)) > _LARGEST_FLOAT for value in values_of(expression))
+        return beyond and isinstance(schema.find_type(expression.term.name), FloatType)
+    return False
+
+
+def with_doubles(schema: Schema) -> Schema:
+    """The schema with doubles for floats: pyiceberg takes infinity for a number that no float is equal to."""
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import DoubleType, FloatType, StructType
+
+    def wide(fields: Iterable[Any]) -> list[Any]:
+        found = []
+        for field in fields:
+            type_ = field.field_type
+            if isinstance(type_, FloatType):
+                type_ = DoubleType()
+            elif isinstance(type_, StructType):
+                type_ = StructType(*wide(type_.fields))
+            found.append(field.model_copy(update={"field_type": type_}))
+        return found
+
+    return Schema(*wide(schema.fields))
+
+
 def _with_values(test: Any, values: set[Any]) -> Any:
     """The test with other literals, as many as it takes."""
     from pyiceberg.expressions import SetPredicate
@@ -135,56 +188,3 @@ def _number(value: Any, type_: Any) -> Any:
         if number.is_finite():
             return number
     raise ValueError(f"expected a literal of type {type_}, found {value!r}")
-
-
-def to_step(value: Any, scale: int, rounding: str) -> decimal.Decimal:
-    """A number with so many digits after its point."""
-    step = decimal.Decimal(1).scaleb(-scale)
-    return decimal.Decimal(value).quantize(step, rounding, decimal.Context(prec=_MOST_DIGITS))
-
-
-def units_of_text(type_: str, text: str) -> int:
-    """
-    The days or units of a time as pyiceberg reads it; ValueError if that reads none.
-
-    It sends texts as they are, and reads more forms of ISO 8601 than the protocol has.
-    """
-    from pyiceberg.utils import datetime
-
-    if type_ == "date":
-        return datetime.date_str_to_days(text)
-    if type_ == "time":
-        return datetime.time_str_to_micros(text)
-    is_zoned, is_nano = type_.startswith("timestamptz"), type_.endswith("_ns")
-    if is_nano:
-        return (datetime.timestamptz_to_nanos if is_zoned else datetime.timestamp_to_nanos)(text)
-    return (datetime.timestamptz_to_micros if is_zoned else datetime.timestamp_to_micros)(text)
-
-
-def is_beyond_floats(expression: Any, schema: Schema) -> bool:
-    """Whether a column of floats is compared with a number that none but infinity reaches."""
-    from pyiceberg.types import FloatType
-
-    with contextlib.suppress(ValueError, TypeError):
-        beyond = any(abs(float(value)) > _LARGEST_FLOAT for value in values_of(expression))
-        return beyond and isinstance(schema.find_type(expression.term.name), FloatType)
-    return False
-
-
-def with_doubles(schema: Schema) -> Schema:
-    """The schema with doubles for floats: pyiceberg takes infinity for a number that no float is equal to."""
-    from pyiceberg.schema import Schema
-    from pyiceberg.types import DoubleType, FloatType, StructType
-
-    def wide(fields: Iterable[Any]) -> list[Any]:
-        found = []
-        for field in fields:
-            type_ = field.field_type
-            if isinstance(type_, FloatType):
-                type_ = DoubleType()
-            elif isinstance(type_, StructType):
-                type_ = StructType(*wide(type_.fields))
-            found.append(field.model_copy(update={"field_type": type_}))
-        return found
-
-    return Schema(*wide(schema.fields))

@@ -50,13 +50,6 @@ _FIRST_LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.05, 2.0
 _MODIFIED = "The table has been modified"  # the metastore's own words; Iceberg matches them too
 
 
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container may run as a number that no user has
-        return str(os.getuid())
-
-
 def listed_locations(catalog: HiveCatalog, namespace: str) -> dict[str, str]:
     """The current metadata files of the tables in a database, by their names there."""
     with bound_waits(catalog._create_hive_client(catalog.properties)) as metastore:
@@ -134,3 +127,10 @@ class IcebergHiveTable(IcebergMetastoreTable):
             lock = metastore.check_lock(CheckLockRequest(lockid=lock.lockid))
         if lock.state != LockState.ACQUIRED:
             raise ConflictError(f"{self.name}: another writer holds the table's lock")
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a number that no user has
+        return str(os.getuid())

@@ -102,19 +102,6 @@ def check_tables(name: str, engine: Engine) -> None:
         raise SetupError(f"catalog {name!r} cannot be used: {one_line(exc)}") from exc
 
 
-def _look_at_tables(connection: Connection) -> None:
-    for each in (_TABLES, _NAMESPACES):
-        connection.execute(select(literal(1)).select_from(each).limit(1))
-
-
-def _missing_file(uri: str) -> str | None:
-    """The file of a SQLite database that does not exist; None for any other. SQLite would make it."""
-    url = make_url(uri)
-    file = url.database
-    is_file = url.get_backend_name() == "sqlite" and not is_in_memory(uri) and not str(file).startswith("file:")
-    return file if is_file and not Path(str(file)).exists() else None
-
-
 class IcebergSqlTable(IcebergMetastoreTable):
     _catalog: SqlCatalog | SqlDatabase
 
@@ -162,6 +149,19 @@ def listed_locations(catalog: SqlCatalog, namespace: str) -> dict[str, str]:
     with catalog.engine.connect() as connection:
         rows = connection.execute(select(_TABLES.c.table_name, _TABLES.c.metadata_location).where(in_namespace))
         return {name: location for name, location in rows if location is not None}
+
+
+def _look_at_tables(connection: Connection) -> None:
+    for each in (_TABLES, _NAMESPACES):
+        connection.execute(select(literal(1)).select_from(each).limit(1))
+
+
+def _missing_file(uri: str) -> str | None:
+    """The file of a SQLite database that does not exist; None for any other. SQLite would make it."""
+    url = make_url(uri)
+    file = url.database
+    is_file = url.get_backend_name() == "sqlite" and not is_in_memory(uri) and not str(file).startswith("file:")
+    return file if is_file and not Path(str(file)).exists() else None
 
 
 def _commit(connection: Connection) -> None:

@@ -130,20 +130,6 @@ def live_files_of(
     return _with_row_ids((file for file in entries if file is not None), manifest)
 
 
-def _with_row_ids(files: Iterator[LiveFile], manifest: ManifestFile) -> Iterator[LiveFile]:
-    """The files with the row ids that they inherit (spec, "First Row ID Inheritance")."""
-    next_id = manifest.first_row_id
-    if next_id is None or manifest.of_deletes:
-        yield from files
-        return
-    for file in files:
-        if file.first_row_id is None:
-            yield dataclasses.replace(file, first_row_id=next_id)
-            next_id += file.record_count
-        else:
-            yield file
-
-
 class NamedFiles:
     """Looks for the files with these paths in manifests, most of which list none of them."""
 
@@ -198,6 +184,20 @@ def read_entries(
         yield understood
     if manifest.entries not in (None, count):
         raise CorruptMetadataError(f"{path}: expected {manifest.entries} entries, found {count}")
+
+
+def _with_row_ids(files: Iterator[LiveFile], manifest: ManifestFile) -> Iterator[LiveFile]:
+    """The files with the row ids that they inherit (spec, "First Row ID Inheritance")."""
+    next_id = manifest.first_row_id
+    if next_id is None or manifest.of_deletes:
+        yield from files
+        return
+    for file in files:
+        if file.first_row_id is None:
+            yield dataclasses.replace(file, first_row_id=next_id)
+            next_id += file.record_count
+        else:
+            yield file
 
 
 def _live_file(entry: Mapping[int, Any], manifest: ManifestFile, metrics_of: Collection[int]) -> LiveFile:
