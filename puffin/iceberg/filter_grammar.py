@@ -13,7 +13,7 @@ from puffin.iceberg.filter_mistakes import TEXT, TO_END, expected_at
 
 _MOST_SHOWN = 40  # characters
 _QUOTED = re.compile(
-    rf"""  "[^"]*"  |  (?<![A-Za-z0-9_$])(?P<like>like)\s*{TEXT}{TO_END}  |  {TEXT}{TO_END}  """,
+    rf"""  (?P<name>"[^"]*")  |  (?<![A-Za-z0-9_$])(?P<like>like)\s*{TEXT}{TO_END}  |  {TEXT}{TO_END}  """,
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
@@ -31,11 +31,11 @@ def parse_by_grammar(where: str) -> Any:
     steps = ((char == "(") - (char == ")") for char in _QUOTED.sub("", where))
     if max(itertools.accumulate(steps), default=0) > DEEPEST:
         raise UsageError(f"expected parentheses nested at most {DEEPEST} deep")
-    grammar, text = _grammar(), _QUOTED.sub(_with_plain_underscores, where)
+    grammar = _grammar()
     try:
-        return grammar.whole.parse_string(text, parse_all=True)[0]
+        return grammar.whole.parse_string(_for_grammar(where, '"."'), parse_all=True)[0]
     except (grammar.refusal, ValueError) as exc:  # pyparsing lists its grammar, pydantic only counts errors
-        fault = _fault(text)
+        fault = _fault(_for_grammar(where, "_"))  # which is as long as the filter
         found = repr(where[fault : fault + _MOST_SHOWN]) if fault < len(where) else "its end"
         raise UsageError(f"{expected_at(where, fault)}; found {found} at character {fault + 1}") from exc
 
@@ -83,9 +83,19 @@ def _next_word(text: str, place: int) -> int:
     return len(text) - len(text[place:].lstrip(" \t\n\r"))
 
 
-def _with_plain_underscores(quoted: re.Match[str]) -> str:
-    """A text for the grammar, whose patterns have no other character for an underscore; it stays as long as it was."""
-    return quoted[0] if quoted["like"] is None else _ESCAPED.sub(_plain_underscore, quoted[0]).ljust(len(quoted[0]))
+def _for_grammar(where: str, dot: str) -> str:
+    """
+    A filter without what the grammar refuses: dots in a quoted name, and escaped underscores in a pattern.
+
+    A pattern stays as long as it was.
+    """
+
+    def allowed(quoted: re.Match[str]) -> str:
+        if quoted["like"] is not None:
+            return _ESCAPED.sub(_plain_underscore, quoted[0]).ljust(len(quoted[0]))
+        return quoted[0] if quoted["name"] is None else quoted[0].replace(".", dot)
+
+    return _QUOTED.sub(allowed, where)
 
 
 def _plain_underscore(escaped: re.Match[str]) -> str:

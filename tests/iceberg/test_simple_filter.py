@@ -16,7 +16,7 @@ import pytest
 from deltalake import write_deltalake
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from pyiceberg.expressions import EqualTo
+from pyiceberg.expressions import And, EqualTo, LessThan
 from pyiceberg.expressions.parser import parse
 from pyiceberg.expressions.visitors import rewrite_not
 
@@ -200,6 +200,14 @@ def test_only_simple_filters_are_read(text: str, found: object) -> None:
     assert read_filter(text) == found
 
 
+@pytest.mark.parametrize("name", ["x.y", "a b.c", ".x", "x.", "x..y", "."])
+def test_name_in_quotes_may_have_dots(name: str) -> None:
+    assert str(filters.parse(f'"{name}" = 1')) == str(EqualTo(name, 1))
+    assert str(filters.parse(f"""2 > "{name}" and s = '"{name}"'""")) == str(
+        And(LessThan(name, 2), EqualTo("s", f'"{name}"'))
+    )
+
+
 def test_tab_in_a_value_stays_a_tab(tmp_path: Path) -> None:
     """pyparsing turns it into spaces by default, and the file with the row would be left out."""
     for value in ("a\tb", "a b"):
@@ -273,6 +281,7 @@ def test_parentheses_are_nested_at_most_200_deep() -> None:
         ("i = 1 and not not (s = 'x' or (i = 2)))", "')' at character 39"),
         ("i = 1and l = 2", "'and l = 2' at character 6"),
         ("i = 1\u00a0and s = 'x'", "\"\\xa0and s = 'x'\" at character 6"),
+        ('"o.x" = 1 or "o"."x" ~ 1', "'~ 1' at character 22"),
         ("i = 1 and l ~ " + "1" * 60, f"'~ {'1' * 38}' at character 13"),
     ],
 )
