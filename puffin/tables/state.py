@@ -157,7 +157,8 @@ class TableState:
         chosen = tuple({column.field_id: column for column in map(self._column, names)}.values())
         for column in chosen:
             if not is_hashable(column.type):
-                raise UnsupportedTypeError(f"column {column.name}: type {column.type} has no single-value bytes")
+                what = f"{self.name}: column {column.name}"
+                raise UnsupportedTypeError(f"{what}: type {column.type} has no single-value bytes")
         return chosen
 
     @functools.cached_property
