@@ -16,6 +16,11 @@ _QUOTED = re.compile(
     rf"""  (?P<name>"[^"]*")  |  (?<![A-Za-z0-9_$])(?P<like>like)\s*{TEXT}{TO_END}  |  {TEXT}{TO_END}  """,
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
+_NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
+_QUOTED_OR_NUMBERS = re.compile(
+    rf"{_QUOTED.pattern}  |  (?P<numbers>\(\s*{_NUMBER}(?:\s*,\s*{_NUMBER})+\s*\))", _QUOTED.flags
+)
+_DIGITS = re.compile(r"[0-9.]+")
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _SPACE, _NO_LETTER, _END = r"[ \t\n\r]*", "(?<![A-Za-z0-9_$])", "(?![A-Za-z0-9_$])"
 _OPENING = re.compile(rf"(?:{_SPACE}(?:\(|{_NO_LETTER}not{_END}))*{_SPACE}", re.IGNORECASE)
@@ -33,9 +38,9 @@ def parse_by_grammar(where: str) -> Any:
         raise UsageError(f"expected parentheses nested at most {DEEPEST} deep")
     grammar = _grammar()
     try:
-        return grammar.whole.parse_string(_for_grammar(where, '"."'), parse_all=True)[0]
+        return grammar.whole.parse_string(_for_grammar(where, as_long=False), parse_all=True)[0]
     except (grammar.refusal, ValueError) as exc:  # pyparsing lists its grammar, pydantic only counts errors
-        fault = _fault(_for_grammar(where, "_"))  # which is as long as the filter
+        fault = _fault(_for_grammar(where, as_long=True))
         found = repr(where[fault : fault + _MOST_SHOWN]) if fault < len(where) else "its end"
         raise UsageError(f"{expected_at(where, fault)}; found {found} at character {fault + 1}") from exc
 
@@ -83,19 +88,29 @@ def _next_word(text: str, place: int) -> int:
     return len(text) - len(text[place:].lstrip(" \t\n\r"))
 
 
-def _for_grammar(where: str, dot: str) -> str:
+def _for_grammar(where: str, as_long: bool) -> str:
     """
-    A filter without what the grammar refuses: dots in a quoted name, and escaped underscores in a pattern.
+    A filter without what the grammar refuses: dots in quoted names, integers beside decimals in a list of numbers, and
+    escaped underscores in patterns.
 
-    A pattern stays as long as it was.
+    Args:
+        as_long: Whether it has to be as long as the filter. Then names and numbers may be others.
     """
 
-    def allowed(quoted: re.Match[str]) -> str:
-        if quoted["like"] is not None:
-            return _ESCAPED.sub(_plain_underscore, quoted[0]).ljust(len(quoted[0]))
-        return quoted[0] if quoted["name"] is None else quoted[0].replace(".", dot)
+    def allowed(part: re.Match[str]) -> str:
+        if part["like"] is not None:
+            return _ESCAPED.sub(_plain_underscore, part[0]).ljust(len(part[0]))
+        if part["name"] is not None:
+            return part[0].replace(".", "_" if as_long else '"."')
+        if part["numbers"] is None or "." not in part[0]:
+            return part[0]
+        return part[0].replace(".", "0") if as_long else _DIGITS.sub(_decimal, part[0])
 
-    return _QUOTED.sub(allowed, where)
+    return _QUOTED_OR_NUMBERS.sub(allowed, where)
+
+
+def _decimal(digits: re.Match[str]) -> str:
+    return digits[0] if "." in digits[0] else f"{digits[0]}.0"
 
 
 def _plain_underscore(escaped: re.Match[str]) -> str:

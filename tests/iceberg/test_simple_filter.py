@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
 import subprocess
 import sys
@@ -208,6 +209,21 @@ def test_name_in_quotes_may_have_dots(name: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("mixed", "decimals"),
+    [
+        ("1, 2.5", "1.0, 2.5"),
+        ("2.5,-3,+4, .5", "2.5, -3.0, 4.0, 0.5"),
+        (" 1 , 2. ", "1.0, 2.0"),
+        ("0.5, 0", "0.5, 0.0"),
+    ],
+)
+def test_list_may_have_integers_beside_decimals(mixed: str, decimals: str) -> None:
+    parser = filters.FilterParser(SCHEMA, {})
+    for name, where in itertools.product("ildn", ("{} in ({})", "not ({} in ({}) and s = '(1, 2.5)')")):
+        assert meaning(parser(where.format(name, mixed))) == meaning(parser(where.format(name, decimals)))
+
+
 def test_tab_in_a_value_stays_a_tab(tmp_path: Path) -> None:
     """pyparsing turns it into spaces by default, and the file with the row would be left out."""
     for value in ("a\tb", "a b"):
@@ -281,6 +297,8 @@ def test_parentheses_are_nested_at_most_200_deep() -> None:
         ("i = 1 and not not (s = 'x' or (i = 2)))", "')' at character 39"),
         ("i = 1and l = 2", "'and l = 2' at character 6"),
         ("i = 1\u00a0and s = 'x'", "\"\\xa0and s = 'x'\" at character 6"),
+        ("i = 1 and d in (1, 2.5) or l ~ 1", "'~ 1' at character 30"),
+        ("d in (1, 2.5, 'x')", "\".5, 'x')\" at character 11"),
         ('"o.x" = 1 or "o"."x" ~ 1', "'~ 1' at character 22"),
         ("i = 1 and l ~ " + "1" * 60, f"'~ {'1' * 38}' at character 13"),
     ],
