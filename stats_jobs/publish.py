@@ -48,10 +48,10 @@ class Published:
 
 def publish(table: Table, target: Target, decision: Decision, columns: Sequence[Computed]) -> Published:
     """Write what was computed, or else repair damaged entries; raises as `commit_statistics`, and Outrun."""
-    opened, options, columns = target.opened, target.options, _without_erased_bounds(target.opened, columns)
+    opened, options = target.opened, target.options
     if decision.current is None and options.dry_run:
         return Published(None)
-    statistics, left_behind = _to_write(target, decision, columns)
+    statistics, left_behind = _to_write(target, decision, _without_erased_bounds(opened, columns))
     damaged = damaged_entries(opened.state)
     if decision.current is not None:
         surplus = surplus_entries(opened, target.settled.snapshot_id, options.keep_entries)

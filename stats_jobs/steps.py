@@ -98,11 +98,11 @@ class KeptSteps:
 
     def put(self, scans: Sequence[Scan], partial: Partial) -> None:
         """Keep what these scans have found; after the first failure, which is logged, nothing more is written."""
+        if not self._writes:
+            return
         tasks: dict[str, list[str]] = {}
         for scan in scans:
             tasks.setdefault(self._digest(scan), []).extend(map(task_digest, scan.tasks))
-        if not self._writes:
-            return
         uri = places.step_uri(self._directory, str(uuid.uuid4()))
         self._ours.append(uri)
         blobs = to_blobs(StepHead(tasks, partial.mapped), partial, self._opened.snapshot.snapshot_id)

@@ -47,6 +47,16 @@ def test_delete_inside_the_bounds_looks_at_no_other_file(tmp_path: Path, monkeyp
     assert bounds(path) == ("aaron", "zoe")
 
 
+def test_dry_run_looks_for_no_closer_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "table"
+    write_deltalake(path, pa.table({"name": ["aaron", "zoe"]}))
+    analyze(str(path))
+    DeltaTable(path).delete("name = 'aaron'")
+    monkeypatch.setattr("puffin.delta.snapshot.DeltaSnapshot.closer_bounds", lambda *_: pytest.fail("looked"))
+    (name,) = analyze(str(path), Options(dry_run=True)).columns
+    assert (name.basis, name.ndv) == ("changed-files", 1)
+
+
 def test_compaction_after_a_delete_file_leaves_closer_bounds(make_table) -> None:  # type: ignore[no-untyped-def]
     """A delete file keeps the value in the data file; the bounds stay until a compaction writes another."""
     table = make_table([(1, "name", "string")])

@@ -35,7 +35,7 @@ from stats_jobs.index import index
 from stats_jobs.index_plan import IndexPlan
 from stats_jobs.options import IndexOptions
 from stats_jobs.partial import Partial
-from stats_jobs.step_file import StepFile, StepHead, to_blobs
+from stats_jobs.step_file import StepFile, StepHead, task_digest, to_blobs
 from stats_jobs.target import Target
 from tests.index.stored_filters import stored_filters
 from tests.processes import talking
@@ -335,13 +335,17 @@ def test_run_that_finds_no_steps_digests_no_files(small_steps, make_table, monke
     analyze(ours(table), Options(commit=False))
 
 
-def test_store_that_takes_no_steps_does_not_fail_the_run(small_steps, make_table, caplog):
+def test_store_that_takes_no_steps_does_not_fail_the_run(small_steps, make_table, monkeypatch, caplog):
+    """Once a step could not be kept, later ones are not even digested."""
+    digested = []
+    monkeypatch.setattr(steps, "task_digest", lambda task: digested.append(task) or task_digest(task))
+    monkeypatch.setattr(steps, "MOST_STEPS", FILES)
     table = make_table()
     home = Path(table.location().removeprefix("file://"), "_puffin_sidecar")
     home.mkdir()
     (home / "progress").write_bytes(b"")
     assert analyze(ours(table), Options(commit=False)).files_read == FILES
-    assert caplog.text.count("is not kept for another run") == 1
+    assert (caplog.text.count("is not kept for another run"), len(digested)) == (1, 1)
 
 
 @pytest.mark.parametrize("low", [-1, "ä\ud800", b"\x00\xff", -math.inf, 0.1, True, Missing.UNKNOWN, Missing.NO_VALUE])
