@@ -179,7 +179,7 @@ def counted(count: int, one: str, many: str | None = None) -> str:
 def human_bytes(size: int) -> str:
     """A size for a person: ``"1.5 MiB"``."""
     value, units = float(size), ["B", "KiB", "MiB", "GiB", "TiB"]
-    while value >= 1024 and len(units) > 1:
+    while round(value, 1) >= 1024 and len(units) > 1:
         value, units = value / 1024, units[1:]
     return f"{size} B" if units[0] == "B" else f"{value:.1f} {units[0]}"
 

@@ -113,11 +113,16 @@ class Loss:
     reason: str
 
 
+def about_share(share: float) -> str:
+    """A share in whole per cent; only nothing is 0 %, and only all is 100 %."""
+    return "< 1 %" if 0 < share < 0.01 else "> 99 %" if 0.99 < share < 1 else f"{share * 100:.0f} %"
+
+
 def rows_lost(share: float | None) -> Loss:
     """The loss for the share of rows that changed since the statistics."""
     if share is None:
         return Loss(_ROWS, "the number of rows changed since the statistics is unknown")
-    return Loss(_ROWS * share, f"{_percent(share)} of the rows came or went since the statistics")
+    return Loss(_ROWS * share, f"{about_share(share)} of the rows came or went since the statistics")
 
 
 def columns_lost(missing: int, total: int) -> Loss:
@@ -146,7 +151,3 @@ def health(losses: Sequence[Loss]) -> tuple[int, str]:
         return BEST, "the statistics are current"
     largest = max(real, key=lambda loss: loss.points)
     return max(1, math.floor(BEST - sum(loss.points for loss in real))), largest.reason
-
-
-def _percent(share: float) -> str:
-    return "less than 1 %" if 0 < share < 0.01 else f"{share:.0%}".replace("%", " %")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from puffin.cli import main
-from puffin.cli.render import JsonList, counted, print_json
+from puffin.cli.render import JsonList, counted, human_bytes, print_json
 
 FULL = Path("/dev/full")
 
@@ -104,6 +104,11 @@ def test_json_is_utf8_whatever_the_encoding(table, monkeypatch):
 def test_number_has_its_noun_in_the_singular_or_plural():
     assert [counted(count, "file") for count in (0, 1, 1200)] == ["0 files", "1 file", "1,200 files"]
     assert [counted(count, "entry", "entries") for count in (1, 2)] == ["1 entry", "2 entries"]
+
+
+def test_size_is_below_1024_of_its_unit():
+    sizes = (1023, 1024, (1 << 20) - 1, 1 << 20)
+    assert [human_bytes(size) for size in sizes] == ["1023 B", "1.0 KiB", "1.0 MiB", "1.0 MiB"]
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])

@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from puffin.load import load_table
-from puffin.lookup.health import TableStatus
+from puffin.lookup.health import TableStatus, about_share
 from puffin.lookup.places import Place
 from puffin.lookup.status import status, table_status
 from stats_jobs import Options, analyze
@@ -109,6 +109,11 @@ def test_appended_files_are_what_changed_and_what_is_read(analyzed):
     assert found.rows_changed_share == 0.2
     assert found.bytes_to_read == sum(size for name, size in sizes(analyzed).items() if name not in before)
     assert (found.health, found.reason) == (90, "20 % of the rows came or went since the statistics")
+
+
+def test_only_nothing_is_0_and_only_all_is_100_per_cent():
+    shares = [about_share(share) for share in (0, 0.004, 0.01, 0.2, 0.99, 0.996, 1)]
+    assert shares == ["0 %", "< 1 %", "1 %", "20 %", "99 %", "> 99 %", "100 %"]
 
 
 def test_compaction_changes_no_rows(analyzed):
