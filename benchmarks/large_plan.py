@@ -112,13 +112,14 @@ def plan_on_executors(directory: str, master: str) -> dict[str, Any]:
     from stats_jobs.packed import SnapshotFiles
     from stats_jobs.plan import plan_batches
     from stats_jobs.scan import Scan, name_and_count
+    from stats_jobs.session import Turns
     from stats_jobs.shipment import Shipment
 
     with SparkStarter(master=master) as starter:
         starter.start()
         started, before = (time.perf_counter(), time.process_time()), descendants()
         opened = load_table(directory).open()
-        files = SnapshotFiles(opened, starter, 0, opened.state.columns).all()
+        files = SnapshotFiles(opened, Turns(starter, 0), 0, opened.state.columns).all()
         planned = time.perf_counter()
         scan = Scan(dict.fromkeys(opened.state.columns, ()), files)
         shipment = Shipment.of(plan_batches([scan], parallelism=starter.cluster.parallelism), opened.scan_context)

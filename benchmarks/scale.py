@@ -172,9 +172,8 @@ def _written(found: Partial) -> int:
     from stats_jobs.compute import compute
     from stats_jobs.options import Options
     from stats_jobs.plan_scans import Plans
-    from stats_jobs.session import Turn
 
-    runner = SimpleNamespace(read=lambda _: (found, Turn()))
+    runner = SimpleNamespace(read=lambda _: found)
     plans = [ColumnPlan.in_full(column(field_id), "simulated") for field_id in found.added]
     computed = compute(Plans(plans), cast("Runner", runner), tuple, Options().kinds).columns
     columns = [ColumnStatistics(each.plan.column, each.values) for each in computed]

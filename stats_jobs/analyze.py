@@ -7,10 +7,8 @@ and commits that to the table's metadata.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import os
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -28,7 +26,7 @@ from stats_jobs.packed import SnapshotFiles
 from stats_jobs.publish import publish
 from stats_jobs.report import Report, report
 from stats_jobs.run import Runner
-from stats_jobs.session import SparkStarter, starter_for
+from stats_jobs.session import SparkStarter, Turns, turns_for
 from stats_jobs.target import Target
 
 if TYPE_CHECKING:
@@ -67,34 +65,29 @@ def analyze(
     if isinstance(table, str | os.PathLike):
         table = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
     options = options or Options()
-    with starter_for(table, spark) as (starter, session_seconds):
-        for attempt in range(1, ATTEMPTS + 1):
+    with turns_for(table, spark) as turns:
+        for _ in range(1, ATTEMPTS):
             try:
-                done = _analyze(table, options, starter, progress)
-                break
+                return _analyze(table, options, turns, progress)
             except Outrun as exc:
-                if attempt == ATTEMPTS:
-                    raise
                 _log.info("%s: begins again", exc)
-    return dataclasses.replace(done, session_seconds=done.session_seconds + session_seconds)
+        return _analyze(table, options, turns, progress)
 
 
-def _analyze(table: Table, options: Options, starter: SparkStarter, progress: Progress | None) -> Report:
-    started = time.monotonic()
+def _analyze(table: Table, options: Options, turns: Turns, progress: Progress | None) -> Report:
     opened = table.open(options.selector)
     is_empty, columns = opened.is_empty, columns_of(opened.state, options)
     target = None if is_empty else Target.of(opened, columns, options)
     if target is None or not (columns or target.entry is not None):
-        return Report.of_nothing(opened, columns)
+        return Report.of_nothing(opened, columns, turns.spent())
     decision = decide(target)
     kept = target.kept_steps()
     upkeep = IndexUpkeep.of(opened, options)
-    runner = Runner(opened, starter, options.driver_bytes, progress, kept, upkeep.after_step)
+    runner = Runner(opened, turns, options.driver_bytes, progress, kept, upkeep.after_step)
     computation = Computation()
     if decision.current is None:
-        files = SnapshotFiles(opened, starter, options.driver_bytes, columns)
+        files = SnapshotFiles(opened, turns, options.driver_bytes, columns)
         computation = compute(decision.plans, runner, files.all, decision.kinds, upkeep.with_filters)
-        computation = dataclasses.replace(computation, turn=computation.turn.plus(files.turn))
     target.check_not_incremental((each.plan.column, each.plan.reason) for each in computation.columns)
     try:
         published = publish(table, target, decision, computation.columns)
@@ -105,5 +98,4 @@ def _analyze(table: Table, options: Options, starter: SparkStarter, progress: Pr
     if kept is not None:
         kept.discard()
     index = upkeep.catch_up(runner, computation.read)
-    done = report(target, decision, computation, published, time.monotonic() - started)
-    return done if index is None else done.with_index(index)
+    return report(target, decision, computation, published, index, turns.spent())

@@ -25,7 +25,6 @@ from stats_jobs.partial import Partial
 from stats_jobs.plan_scans import Plans, ScanPlanner
 from stats_jobs.run import Runner
 from stats_jobs.scan import Scan, Work, counted_once, name_and_count
-from stats_jobs.session import Turn
 
 ExtendScans: TypeAlias = Callable[[Iterable[Scan]], list[Scan]]
 
@@ -65,7 +64,6 @@ class Computation:
     files_packed: int = 0
     rows_read: int = 0
     bytes_read: int = 0
-    turn: Turn = dataclasses.field(default_factory=Turn)
     read: tuple[Partial, ...] = ()
 
 
@@ -113,7 +111,7 @@ class _Total:
 
     def read(self, scans: Sequence[Scan]) -> Partial:
         scans = counted_once(scans if self.took.read else self._extend(scans), self._scans)
-        partial, turn = self._runner.read(scans)
+        partial = self._runner.read(scans)
         self._scans += scans
         for work in (work for scan in scans for work in scan.tasks):
             name, files = name_and_count(work)
@@ -125,7 +123,6 @@ class _Total:
             files_packed=sum(self._files.get(digest, 0) for digest in packed),
             rows_read=self.took.rows_read + partial.rows,
             bytes_read=self.took.bytes_read + partial.bytes_read,
-            turn=self.took.turn.plus(turn),
             read=(*self.took.read, partial),
         )
         return partial

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -30,7 +29,7 @@ from stats_jobs.index_report import IndexedColumn, IndexReport
 from stats_jobs.options import IndexOptions
 from stats_jobs.partial import Partial
 from stats_jobs.run import Runner
-from stats_jobs.session import SparkStarter, Turn, starter_for
+from stats_jobs.session import SparkStarter, Spent, Turns, turns_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,9 +60,8 @@ def index(
     """
     if isinstance(table, str | os.PathLike):
         table = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
-    with starter_for(table, spark) as (starter, session_seconds):
-        report = _index(table, options or IndexOptions(), starter, progress)
-    return dataclasses.replace(report, session_seconds=report.session_seconds + session_seconds)
+    with turns_for(table, spark) as turns:
+        return _index(table, options or IndexOptions(), turns, progress)
 
 
 def is_index_stale(table: Table, options: IndexOptions) -> bool:
@@ -79,9 +77,8 @@ class CaughtUp:
     plan: IndexPlan
     read: tuple[Partial, ...]
     after: Index
-    turn: Turn
 
-    def report(self) -> IndexReport:
+    def report(self, spent: Spent) -> IndexReport:
         opened, after = self.plan.opened, self.after
         sizes: dict[str, int] = {}
         for segment in after.segments:
@@ -108,7 +105,8 @@ class CaughtUp:
             segments=len(after.segments),
             index_bytes=sum(sizes.values()),
             committed=after.manifest.version > self.plan.before.manifest.version,
-            session_seconds=self.turn.session_seconds,
+            elapsed_seconds=spent.elapsed_seconds,
+            session_seconds=spent.session_seconds,
         )
 
 
@@ -134,10 +132,9 @@ class IndexRun:
         Raises what `index` raises.
         """
         runner = dataclasses.replace(runner, kept=None, after_step=self.publish)
-        alone, turn = runner.read(self._left.scans(with_statistics))
-        read = (*with_statistics, alone)
+        read = (*with_statistics, runner.read(self._left.scans(with_statistics)))
         self._left = self._left.published(read)
-        return CaughtUp(self.plan, read, self._left.before, turn)
+        return CaughtUp(self.plan, read, self._left.before)
 
 
 def existing_index(opened: TableSnapshot, home: NameOrPath | None) -> IndexPlan | None:
@@ -149,18 +146,15 @@ def existing_index(opened: TableSnapshot, home: NameOrPath | None) -> IndexPlan 
     return IndexPlan.of(opened, of_index, found, _rates(opened.state, found.manifest, IndexOptions()))
 
 
-def _index(table: Table, options: IndexOptions, spark: SparkStarter, progress: Progress | None) -> IndexReport:
-    started = time.monotonic()
+def _index(table: Table, options: IndexOptions, turns: Turns, progress: Progress | None) -> IndexReport:
     opened = table.open()
     plan = _plan(opened, options)
-    runner = Runner(opened, spark, options.driver_bytes, progress)
+    runner = Runner(opened, turns, options.driver_bytes, progress)
     if options.dry_run:
-        read, turn = runner.read(plan.scans())
-        done = CaughtUp(plan, (read,), plan.before, turn)
+        done = CaughtUp(plan, (runner.read(plan.scans()),), plan.before)
     else:
         done = IndexRun(plan).catch_up(runner)
-    seconds = time.monotonic() - started - done.turn.seconds
-    return dataclasses.replace(done.report(), elapsed_seconds=seconds)
+    return done.report(turns.spent())
 
 
 def _plan(opened: TableSnapshot, options: IndexOptions) -> IndexPlan:

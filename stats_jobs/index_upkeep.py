@@ -54,8 +54,10 @@ class IndexUpkeep:
         """Publish what was read beside the statistics, and read the rest; None if there is no index, or it failed."""
         if self.run is None:
             return None
+        before = runner.turns.spent()
         try:
-            return self.run.catch_up(runner, read).report()
+            done = self.run.catch_up(runner, read)
+            return done.report(runner.turns.spent().since(before))
         except PuffinError as exc:
             _log.warning("%s: the index is not caught up: %s", runner.opened.name, exc)
             return None

@@ -20,10 +20,11 @@ from puffin.tables.parted_plan import PartedPlan, PartPlanner, waves
 from puffin.tables.scan_documents import TaskPacker
 from puffin.tables.scan_task import FileScanTask
 from puffin.tables.snapshot import TableSnapshot
+from stats_jobs.cluster import Cluster
 from stats_jobs.column_memory import passes_over
 from stats_jobs.plan import MOST_BATCHES, piece_bytes, split_task
 from stats_jobs.scan import PackedFiles, Work, column_bytes, total_bytes
-from stats_jobs.session import SparkStarter, Turn
+from stats_jobs.session import Turns
 from stats_jobs.step_file import part_digest
 
 
@@ -77,22 +78,20 @@ class SnapshotFiles:
 
     Attributes:
         columns: Those that are read.
-        turn: What planning spent before it could begin.
     """
 
     opened: TableSnapshot
-    spark: SparkStarter
+    turns: Turns
     driver_bytes: int
     columns: Collection[Column]
-    turn: Turn = dataclasses.field(default_factory=Turn)
     _packed: tuple[PackedFiles, ...] | None = None
 
     def all(self) -> tuple[Work, ...]:
         """Planned once; raises what `TableSnapshot.tasks` and `stats_jobs.run.Runner.read` raise."""
         if self._packed is None and (plan := self._plan_of_executors()) is not None:
-            with self.spark.slot() as self.turn:
-                planner = plan.prepare(self.spark.cluster.map)
-                self._packed = None if planner is None else self._pack(planner, plan)
+            with self.turns.slot() as cluster:
+                planner = plan.prepare(cluster.map)
+                self._packed = None if planner is None else self._pack(planner, plan, cluster)
         return self.opened.tasks if self._packed is None else self._packed
 
     def _plan_of_executors(self) -> PartedPlan | None:
@@ -106,8 +105,7 @@ class SnapshotFiles:
     def _exceeds_driver(self, total: int) -> bool:
         return column_bytes(total, self.columns, self.opened.state) > self.driver_bytes
 
-    def _pack(self, planner: PartPlanner, plan: PartedPlan) -> tuple[PackedFiles, ...]:
-        cluster = self.spark.cluster
+    def _pack(self, planner: PartPlanner, plan: PartedPlan, cluster: Cluster) -> tuple[PackedFiles, ...]:
         # Each pass reads a share of what it opens.
         size = passes_over(self.columns) * piece_bytes(plan.bytes, cluster.parallelism)
         most = math.ceil(MOST_BATCHES / max(1, len(plan.parts)))

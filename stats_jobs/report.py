@@ -20,6 +20,7 @@ from stats_jobs.index_report import IndexReport
 from stats_jobs.needs import Needs
 from stats_jobs.options import FULL, INCREMENTAL, Options
 from stats_jobs.publish import Published
+from stats_jobs.session import Spent
 from stats_jobs.target import Target
 
 
@@ -98,19 +99,16 @@ class Report:
     needs: Needs | None = None
 
     @classmethod
-    def of_nothing(cls, opened: TableSnapshot, columns: Sequence[Column]) -> Report:
+    def of_nothing(cls, opened: TableSnapshot, columns: Sequence[Column], spent: Spent) -> Report:
         """The report if the table has no snapshot yet, or no column that can be hashed."""
         missing = tuple(ColumnAnswer.missing(column) for column in columns)
         snapshot = None if opened.is_empty else opened.snapshot
-        return cls(table=opened.name, format=opened.state.format, snapshot=snapshot, columns=missing)
-
-    def with_index(self, index: IndexReport) -> Report:
-        """The report of a run that caught up the index too."""
-        return dataclasses.replace(
-            self,
-            index=index,
-            elapsed_seconds=self.elapsed_seconds - index.session_seconds,
-            session_seconds=self.session_seconds + index.session_seconds,
+        return cls(
+            table=opened.name,
+            format=opened.state.format,
+            snapshot=snapshot,
+            columns=missing,
+            session_seconds=spent.session_seconds,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -145,7 +143,12 @@ class Report:
 
 
 def report(
-    target: Target, decision: Decision, computation: Computation, published: Published, seconds: float
+    target: Target,
+    decision: Decision,
+    computation: Computation,
+    published: Published,
+    index: IndexReport | None,
+    spent: Spent,
 ) -> Report:
     opened, columns = target.opened, computation.columns
     return Report(
@@ -160,13 +163,14 @@ def report(
         files_read=computation.files_read,
         rows_read=computation.rows_read,
         bytes_read=computation.bytes_read,
-        elapsed_seconds=seconds - computation.turn.seconds,
-        session_seconds=computation.turn.session_seconds,
+        elapsed_seconds=spent.elapsed_seconds,
+        session_seconds=spent.session_seconds,
         attempts=published.attempts,
         entries_repaired=published.repaired,
         entries_removed=published.removed,
         partitions=_partitions(target.options, decision, columns, published),
         joint=tuple(_joint(opened.state, decision, columns)),
+        index=index,
         needs=_needs(computation) if target.options.dry_run else None,
     )
 

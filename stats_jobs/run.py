@@ -8,6 +8,7 @@ megabytes are read in less. The result is the same either way.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,7 +17,7 @@ from typing import NamedTuple, Protocol
 from puffin.kernels import load_kernels
 from puffin.statistics.aside import PutAside, put_aside
 from puffin.tables.snapshot import TableSnapshot
-from stats_jobs.cluster import Progress
+from stats_jobs.cluster import Cluster, Progress
 from stats_jobs.column_memory import state_columns, weight
 from stats_jobs.execute import KERNELS_PAY
 from stats_jobs.merge import Groups
@@ -24,7 +25,7 @@ from stats_jobs.partial import Partial, merge_partials
 from stats_jobs.plan import plan_batches
 from stats_jobs.readers import Readers, plan_here
 from stats_jobs.scan import Scan, column_bytes, total_bytes
-from stats_jobs.session import SparkStarter, Turn
+from stats_jobs.session import Turns
 from stats_jobs.shipment import Shipment
 from stats_jobs.steps import KeptSteps, in_steps
 
@@ -52,15 +53,15 @@ class Runner:
     """
 
     opened: TableSnapshot
-    spark: SparkStarter
+    turns: Turns
     driver_bytes: int
     progress: Progress | None
     kept: KeptSteps | None = None
     after_step: Callable[[Partial], None] | None = None
 
-    def read(self, scans: Sequence[Scan]) -> tuple[Partial, Turn]:
+    def read(self, scans: Sequence[Scan]) -> Partial:
         """
-        Read all of the scans; return the values of their rows, and the time spent before Spark could read them.
+        Read all of the scans; return the values of their rows.
 
         Raises CorruptError, UnsupportedError or NotFoundError if a file cannot be read, StorageError if the storage or
         Spark failed, and SetupError if Spark is needed and cannot be started.
@@ -70,12 +71,12 @@ class Runner:
             scans, found = self.kept.take(scans, self._bytes(scans))
         if self._bytes(scans) <= self.driver_bytes and not any(scan.packed for scan in scans):
             here = _Place(len(os.sched_getaffinity(0)), plan_here, self._read_here)
-            partial, turn = self._in_steps(scans, here), Turn()
+            partial = self._in_steps(scans, here)
         else:
-            with self.spark.slot() as turn:
-                executors = _Place(self.spark.cluster.parallelism, plan_batches, self._read_on_executors)
-                partial = self._in_steps(scans, executors)
-        return merge_partials(found, partial, put_aside(state_columns(scans))), turn
+            with self.turns.slot() as cluster:
+                read = functools.partial(self._read_on_executors, cluster)
+                partial = self._in_steps(scans, _Place(cluster.parallelism, plan_batches, read))
+        return merge_partials(found, partial, put_aside(state_columns(scans)))
 
     def _bytes(self, scans: Sequence[Scan]) -> int:
         return sum(column_bytes(total_bytes(scan.tasks), scan.kinds, self.opened.state) for scan in scans)
@@ -115,10 +116,10 @@ class Runner:
         readers = Readers(batches, self.opened, put, progress, threads=len(os.sched_getaffinity(0)))
         return readers.read(at_once=is_much)
 
-    def _read_on_executors(self, batches: Sequence[Scan], progress: Progress | None) -> Partial:
+    def _read_on_executors(self, cluster: Cluster, batches: Sequence[Scan], progress: Progress | None) -> Partial:
         shipment = Shipment.of(batches, self.opened.scan_context)
         groups = Groups.of((c.field_id for b in batches for c in b.columns), weight(batches), shipment.results)
-        return self.spark.cluster.read(shipment, groups, progress)
+        return cluster.read(shipment, groups, progress)
 
 
 class _Progress:

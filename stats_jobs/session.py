@@ -34,12 +34,16 @@ class Turn:
     session_seconds: float = 0.0
     waited_seconds: float = 0.0
 
-    @property
-    def seconds(self) -> float:
-        return self.session_seconds + self.waited_seconds
 
-    def plus(self, other: Turn) -> Turn:
-        return Turn(self.session_seconds + other.session_seconds, self.waited_seconds + other.waited_seconds)
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """The seconds that a run took: on starting Spark, and on all else but waiting for other tables."""
+
+    elapsed_seconds: float = 0.0
+    session_seconds: float = 0.0
+
+    def since(self, earlier: Spent) -> Spent:
+        return Spent(self.elapsed_seconds - earlier.elapsed_seconds, self.session_seconds - earlier.session_seconds)
 
 
 class SparkStarter:
@@ -147,6 +151,26 @@ class SparkStarter:
         return self.cluster.thread_setup(threads)
 
 
+class Turns:
+    """The turns of one run with Spark, and what the run has spent so far."""
+
+    def __init__(self, spark: SparkStarter, session_seconds: float) -> None:
+        self._spark = spark
+        self._session_seconds = session_seconds
+        self._started = time.monotonic()  # later by all that was spent before turns began
+
+    @contextlib.contextmanager
+    def slot(self) -> Iterator[Cluster]:
+        """As `SparkStarter.slot`, with what runs jobs in the block."""
+        with self._spark.slot() as turn:
+            self._session_seconds += turn.session_seconds
+            self._started += turn.session_seconds + turn.waited_seconds
+            yield self._spark.cluster
+
+    def spent(self) -> Spent:
+        return Spent(time.monotonic() - self._started, self._session_seconds)
+
+
 def _is_connect(session: SparkSession | None) -> bool:
     """Whether a session is one of Spark Connect."""
     return session is not None and not hasattr(session, "_jsparkSession")
@@ -163,18 +187,14 @@ class BringsSpark(Protocol):
 
 
 @contextlib.contextmanager
-def starter_for(table: object, spark: SparkSession | SparkStarter | None) -> Iterator[tuple[SparkStarter, float]]:
-    """
-    The starter for a job on a table: the given one or that of a session, by default the one that the table brings.
-
-    Yields it with the seconds that the table spent on opening its own session.
-    """
+def turns_for(table: object, spark: SparkSession | SparkStarter | None) -> Iterator[Turns]:
+    """Turns for a run on a table with the given starter or session, by default with the one that the table brings."""
     seconds = 0.0
     if isinstance(table, BringsSpark):
         seconds = table.start()
         spark = table.spark if spark is None else spark
     if isinstance(spark, SparkStarter):
-        yield spark, seconds
+        yield Turns(spark, seconds)
     else:
         with SparkStarter(spark) as starter:
-            yield starter, seconds
+            yield Turns(starter, seconds)

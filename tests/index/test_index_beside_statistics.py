@@ -122,6 +122,7 @@ def test_index_is_caught_up_though_statistics_are_current(tmp_path: Path) -> Non
     assert report.current
     assert isinstance(report.index, IndexReport)
     assert report.index.files_indexed == 3
+    assert 0 < report.index.elapsed_seconds < report.elapsed_seconds
     assert matched(path, f"k = {key}") == 1
 
 
@@ -133,6 +134,7 @@ def test_column_that_is_not_analyzed_is_indexed(tmp_path: Path) -> None:
     report = analyze(path, Options(columns=("v",)))
     assert report.index is not None
     assert report.index.files_indexed == 3
+    assert 0 < report.index.elapsed_seconds < report.elapsed_seconds
     assert matched(path, f"k = {key}") == 1
 
 

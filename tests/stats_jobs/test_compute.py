@@ -25,7 +25,6 @@ from stats_jobs.compute import compute
 from stats_jobs.partial import Partial, merge_partials
 from stats_jobs.partitions import PartitionPlan
 from stats_jobs.plan_scans import Plans
-from stats_jobs.session import Turn
 from tests.counting import count_rows
 from tests.scan_files import data_file, whole
 
@@ -95,7 +94,7 @@ class Files:
             found = dict.fromkeys([column.field_id for column in scan.columns], taken)
             read = Partial(*(({}, found) if scan.removed else (found, {})), len(values))
             partial = merge_partials(partial, read)
-        return partial, Turn(0.5)
+        return partial
 
 
 def plan(column, basis, base=None, added=(), removed=()):
@@ -133,7 +132,7 @@ def test_added_rows_are_added_and_removed_rows_subtracted():
     (column,) = done.columns
     assert (column.values[THETA], column.values[ROW_COUNTS]) == (sketch([2, 3, 7, 8]), counts([2, 3, 7, 8]))
     assert (column.plan.basis, column.plan.reason) == (READ_CHANGED, None)
-    assert (done.files_read, done.rows_read, done.bytes_read, done.turn.session_seconds) == (2, 4, 7, 0.5)
+    assert (done.files_read, done.rows_read, done.bytes_read) == (2, 4, 7)
 
 
 def test_summary_is_the_base_plus_added_minus_removed_rows():

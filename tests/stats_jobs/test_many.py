@@ -10,6 +10,7 @@ import time
 import weakref
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -22,7 +23,7 @@ from puffin.storage import LocalStore
 from stats_jobs import Options, SparkStarter, analyze, index
 from stats_jobs.many import TABLES_AT_ONCE, analyze_many, in_order, index_many
 from stats_jobs.options import IndexOptions
-from stats_jobs.session import SLOTS
+from stats_jobs.session import SLOTS, Turn, Turns
 
 SOON = 60  # seconds in which whatever ought to happen has happened
 
@@ -276,6 +277,16 @@ def test_session_starts_once_whoever_needs_it_first(starter):
     (payer,) = (turn for turn in turns if turn.session_seconds)
     assert payer.session_seconds >= 0.1 > payer.waited_seconds
     assert sum(turn.waited_seconds for turn in turns if turn is not payer) > 0.1
+
+
+def test_time_of_a_run_is_without_what_passes_before_its_turns():
+    lent: Any = SimpleNamespace(slot=lambda: contextlib.nullcontext(Turn(3, 5)), cluster="ours")
+    turns = Turns(lent, 2)
+    for _ in range(2):
+        with turns.slot() as cluster:
+            assert cluster == "ours"
+    assert turns.spent().session_seconds == 2 + 2 * 3
+    assert turns.spent().elapsed_seconds == pytest.approx(-2 * (3 + 5), abs=1)  # these turns began at once
 
 
 def test_session_that_is_open_is_not_started_again(starter):

@@ -58,7 +58,6 @@ from stats_jobs.partial import Partial
 from stats_jobs.merge import Gathered, Groups, loaded
 from stats_jobs.options import Options
 from stats_jobs.plan_scans import Plans
-from stats_jobs.session import Turn
 
 kept, tables, tasks = Path(sys.argv[1]), *map(int, sys.argv[2:])
 columns = loaded(kept.read_bytes(), dict).added
@@ -67,7 +66,7 @@ gathered = Gathered(Groups.of(field_id for of in ids for field_id in of))
 for of in ids * tasks:
     gathered.all([pickle.dumps(Partial(dict(zip(of, columns.values()))))])
 plans = [ColumnPlan.in_full(Column(i, str(i), "long", (i,), (None,)), "") for i in gathered.partial.added]
-runner = SimpleNamespace(read=lambda _: (gathered.partial, Turn()))
+runner = SimpleNamespace(read=lambda _: gathered.partial)
 computed = compute(Plans(plans), runner, tuple, Options().kinds).columns
 written = [ColumnStatistics(each.plan.column, each.values) for each in computed]
 snapshot = Snapshot(1, None, 1, 0, "append", None)

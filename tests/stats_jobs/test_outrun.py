@@ -64,6 +64,13 @@ def test_values_that_another_run_left_out_meanwhile_stay_out(table, before_commi
     assert not said(table).provenance.keeps_values
 
 
+def test_time_to_start_spark_counts_if_the_run_begins_again(spark, table, before_commit):
+    before_commit(quick(table, no_values=True))
+    report = analyze(table, Options(driver_bytes=0), spark)
+    assert report.current  # what it read before was for nothing
+    assert report.session_seconds > 0
+
+
 def test_values_that_were_left_out_of_an_earlier_version_stay_out(table, before_commit):
     write_deltalake(table, pa.table({"a": ["zoe"], "b": [1]}), mode="append")
     before_commit(quick(table, selector=SnapshotSelector(snapshot_id=0), no_values=True))

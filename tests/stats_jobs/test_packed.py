@@ -28,7 +28,6 @@ from stats_jobs.needs import Needs
 from stats_jobs.packed import SnapshotFiles
 from stats_jobs.plan import plan_batches, split_task
 from stats_jobs.scan import PackedFiles, Scan
-from stats_jobs.session import Turn
 from stats_jobs.shipment import Shipment
 from tests.bound import bound
 from tests.hand_made_table import HandMadeTable
@@ -111,8 +110,8 @@ class Elsewhere:
 
 
 def packed(opened: Any, **options: Any) -> tuple[Any, ...]:
-    spark: Any = SimpleNamespace(slot=lambda: contextlib.nullcontext(Turn()), cluster=Elsewhere())
-    return SnapshotFiles(opened, spark, **{"driver_bytes": 0, "columns": opened.state.columns[:2]} | options).all()
+    turns: Any = SimpleNamespace(slot=lambda: contextlib.nullcontext(Elsewhere()))
+    return SnapshotFiles(opened, turns, **{"driver_bytes": 0, "columns": opened.state.columns[:2]} | options).all()
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -19,7 +19,6 @@ from stats_jobs import Options, SparkStarter, analyze
 from stats_jobs.packed import SnapshotFiles
 from stats_jobs.plan import plan_batches
 from stats_jobs.scan import PackedFiles, Scan
-from stats_jobs.session import Turn
 from stats_jobs.shipment import Shipment
 from tests.delta.test_delta_checkpoints import write_rows
 from tests.stats_jobs.test_packed import Elsewhere
@@ -67,8 +66,8 @@ def table(delta_table: Any) -> Any:
 
 def packed(path: Path) -> Any:
     opened = load_table(str(path)).open()
-    spark: Any = SimpleNamespace(slot=lambda: contextlib.nullcontext(Turn()), cluster=Elsewhere())
-    return opened, SnapshotFiles(opened, spark, driver_bytes=0, columns=opened.state.columns).all()
+    turns: Any = SimpleNamespace(slot=lambda: contextlib.nullcontext(Elsewhere()))
+    return opened, SnapshotFiles(opened, turns, driver_bytes=0, columns=opened.state.columns).all()
 
 
 def test_documents_have_the_tasks_that_the_driver_would_plan(table: Any) -> None:
