@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from puffin.files.formats import DataFiles
     from puffin.files.rows import Rows
 
-KERNELS_PAY = 16 * 1024 * 1024
+KERNELS_PAY_BYTES = 16 * 1024 * 1024
 """A process that reads at least this many bytes of files compiles or loads the kernels."""
 
 _AVRO_WEIGHT = 8  # the work per byte of Avro, relative to other formats
@@ -54,7 +54,7 @@ def read_batch(batch: ScanBatch, kinds: Sequence[Kinds], files: DataFiles, remov
 
     Raises StorageError if the storage failed, when a retry may succeed.
     """
-    if sum(map(_kernel_work, batch.tasks)) >= KERNELS_PAY:
+    if sum(map(_kernel_work, batch.tasks)) >= KERNELS_PAY_BYTES:
         load_kernels()
     had_kernels = kernels_ready()
     partial = _read_batch(batch, kinds, files, removed)

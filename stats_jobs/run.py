@@ -19,7 +19,7 @@ from puffin.statistics.aside import PutAside, put_aside
 from puffin.tables.snapshot import TableSnapshot
 from stats_jobs.cluster import Cluster, Progress
 from stats_jobs.column_memory import state_columns, weight
-from stats_jobs.execute import KERNELS_PAY
+from stats_jobs.execute import KERNELS_PAY_BYTES
 from stats_jobs.merge import Groups
 from stats_jobs.partial import Partial, merge_partials
 from stats_jobs.plan import plan_batches
@@ -109,7 +109,7 @@ class Runner:
         return merge_partials(found, partial, put)
 
     def _read_here(self, batches: Sequence[Scan], progress: Progress | None) -> Partial:
-        is_much = sum(total_bytes(batch.tasks) for batch in batches) >= KERNELS_PAY
+        is_much = sum(total_bytes(batch.tasks) for batch in batches) >= KERNELS_PAY_BYTES
         if is_much:
             load_kernels()
         put = put_aside(state_columns(batches))

@@ -15,7 +15,7 @@ from puffin.files.deletes.position_deletes import read_data_files
 from puffin.files.formats import open_data_file
 from puffin.iceberg.scan.manifest_lists import ManifestFile, manifests_of
 from puffin.iceberg.scan.manifests import LiveFile, NamedFiles, live_files_of
-from puffin.iceberg.scan.plan import plan_snapshot, refuse_unreadable, scan_tasks
+from puffin.iceberg.scan.plan import plan_snapshot, readable, scan_tasks
 from puffin.storage import Store
 from puffin.tables.base import Snapshot
 from puffin.tables.changes import Difference, compare, compare_rows
@@ -83,13 +83,13 @@ def _concerned(
         if manifest.partition_spec_id not in youngest:
             elsewhere.append(manifest)
         elif youngest[manifest.partition_spec_id] >= manifest.min_sequence_number:
-            found += _readable(named.among(manifest, store_for))
+            found += readable(named.among(manifest, store_for))
     # Deletes apply within their spec. Planning reports the error if only another spec has the file.
     missing = {path for path in (delete.referenced_data_file for delete in deletes) if path}
     missing -= {file.file_path for file in data.before + found + data.after}
     for manifest in elsewhere:
         if missing and max(youngest.values()) >= manifest.min_sequence_number:
-            here = _readable(NamedFiles(missing).among(manifest, store_for))
+            here = list(readable(NamedFiles(missing).among(manifest, store_for)))
             missing -= {file.file_path for file in here}
             found += here
     return found
@@ -110,15 +110,7 @@ def _difference_of_files(
 
 
 def _files(manifests: Iterable[ManifestFile], store_for: Callable[[str], Store]) -> list[LiveFile]:
-    return _readable(file for manifest in manifests for file in live_files_of(manifest, store_for))
-
-
-def _readable(files: Iterable[LiveFile]) -> list[LiveFile]:
-    readable = []
-    for file in files:
-        refuse_unreadable(file)
-        readable.append(file)
-    return readable
+    return list(readable(file for manifest in manifests for file in live_files_of(manifest, store_for)))
 
 
 def _identity(file: LiveFile) -> Hashable:

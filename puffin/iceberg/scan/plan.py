@@ -11,7 +11,7 @@ import copy
 import dataclasses
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
@@ -37,7 +37,7 @@ from puffin.tables.state import TableState
 from puffin.values.json_values import to_json
 from puffin.work_off import work_off
 
-KERNELS_PAY = 20_000  # files of a snapshot
+_KERNELS_PAY_FILES = 20_000
 _READERS = 8  # threads
 _ALONE = 0.005  # seconds that one of them reads alone: for a few small manifests, several would take longer
 _NO_VALUES: Mapping[str, Any] = {}
@@ -49,8 +49,7 @@ def plan_snapshot(opened: TableSnapshot, snapshot: Snapshot) -> tuple[FileScanTa
     """One task for each whole data file of the snapshot, in manifest order."""
     manifests = manifests_of(opened, snapshot)
     of_data = [manifest for manifest in manifests if not manifest.of_deletes]
-    if sum(manifest.live_files or 0 for manifest in of_data) >= KERNELS_PAY:
-        load_kernels()
+    load_kernels_for(of_data)
     of_deletes = (manifest for manifest in manifests if manifest.of_deletes)
     planner = SnapshotPlanner(opened.state, [file for m in of_deletes for file in delete_files_of(m, opened.store_for)])
 
@@ -68,7 +67,7 @@ def plan_snapshot(opened: TableSnapshot, snapshot: Snapshot) -> tuple[FileScanTa
 
 def delete_files_of(manifest: ManifestFile, store_for: Callable[[str], Store]) -> Iterator[LiveFile]:
     """The delete files of a manifest."""
-    return _readable(live_files_of(manifest, store_for))
+    return readable(live_files_of(manifest, store_for))
 
 
 class SnapshotPlanner:
@@ -78,104 +77,47 @@ class SnapshotPlanner:
     It has the snapshot's delete files, and can be sent to another process.
     """
 
-    def __init__(self, state: TableState, deletes: Sequence[LiveFile]) -> None:
-        self._delete_columns = {field_id for file in deletes for field_id in file.equality_ids}
-        self._tasks = _Tasks(state, deletes)
+    def __init__(self, state: TableState, deletes: Iterable[LiveFile]) -> None:
+        self._columns = state.columns_ever
+        self._types = state.tuple_types
+        self._deletes = list(deletes)
+        self._delete_columns = {field_id for file in self._deletes for field_id in file.equality_ids}
+        self._index = DeleteIndex(state.partition_specs, state.columns_ever)
+        for file in self._deletes:
+            self._index.add(file)
+        self._converted: dict[tuple[str, int | None], ContentFile] = {}
 
-    def with_named_deletes(self, named: Sequence[LiveFile]) -> SnapshotPlanner:
+    def with_named_deletes(self, named: Iterable[LiveFile]) -> SnapshotPlanner:
         """One that also has delete files that name their data file; this one has none."""
         other = copy.copy(self)
-        other._tasks = self._tasks.with_named_deletes(named)
+        other._index = self._index.with_named_deletes(named)
+        other._converted = dict(self._converted)
         return other
 
     def files_of(self, manifest: ManifestFile, store_for: Callable[[str], Store]) -> list[LiveFile]:
         """The data files of a manifest; several threads may call this at once."""
-        return list(_readable(live_files_of(manifest, store_for, self._delete_columns)))
+        return list(readable(live_files_of(manifest, store_for, self._delete_columns)))
 
     def task_of(self, file: LiveFile) -> FileScanTask:
         """The task of a whole data file, with the delete files that apply to it."""
-        return self._tasks.of(file)
+        deletes = tuple(map(self._delete_file, self._index.applying_to(file)))
+        return FileScanTask(self._content_file(file), deletes, start=0, length=file.file_size_in_bytes)
 
     @property
     def shared_deletes(self) -> tuple[ContentFile, ...]:
         """Its delete files, sorted so that those of one data file are mostly neighbours."""
-        return self._tasks.shared_deletes
+        return tuple(map(self._delete_file, sorted(self._deletes, key=_alike)))
 
-
-def scan_tasks(state: TableState, data: Iterable[LiveFile], deletes: Iterable[LiveFile]) -> tuple[FileScanTask, ...]:
-    """One task for each of these whole data files, with the delete files that apply to it."""
-    return tuple(map(_Tasks(state, deletes).of, data))
-
-
-def refuse_unreadable(file: LiveFile) -> None:
-    """Refuse encrypted files, unknown formats, and deletion vectors without their data file, offset and size."""
-    if file.encrypted:
-        raise UnsupportedTableError(f"{file.file_path}: expected an unencrypted file, found key metadata")
-    if file.content == POSITION_DELETES and file.file_format == PUFFIN:
-        if file.referenced_data_file is None or file.content_offset is None or file.content_size_in_bytes is None:
-            raise CorruptMetadataError(f"{file.file_path}: a deletion vector without its data file, offset and size")
-    elif file.file_format not in _READABLE:
-        kind = "data" if file.content == DATA else "delete"
-        raise UnsupportedTableError(f"{file.file_path}: {kind} files of format {file.file_format} are not supported")
-
-
-def _readable(files: Iterable[LiveFile]) -> Iterator[LiveFile]:
-    for file in files:
-        refuse_unreadable(file)
-        yield file
-
-
-class _Tasks:
-    """Makes a task of each data file."""
-
-    def __init__(self, state: TableState, deletes: Iterable[LiveFile]) -> None:
-        self._index = DeleteIndex(state.partition_specs, state.columns_ever)
-        self._content_files = _ContentFiles(state)
-        self._deletes = list(deletes)
-        for file in self._deletes:
-            self._index.add(file)
-
-    def with_named_deletes(self, named: Iterable[LiveFile]) -> _Tasks:
-        other = copy.copy(self)
-        other._index = self._index.with_named_deletes(named)
-        other._content_files = self._content_files.copied()
-        return other
-
-    def of(self, file: LiveFile) -> FileScanTask:
-        deletes = tuple(map(self._content_files.of_deletes, self._index.applying_to(file)))
-        return FileScanTask(self._content_files.of_data(file), deletes, start=0, length=file.file_size_in_bytes)
-
-    @property
-    def shared_deletes(self) -> tuple[ContentFile, ...]:
-        return tuple(map(self._content_files.of_deletes, sorted(self._deletes, key=_alike)))
-
-
-def _alike(file: LiveFile) -> tuple[Any, ...]:
-    """Sorts the files of a scope, those to be compared by the same columns, by their age."""
-    return file.content, file.spec_id, repr(sorted(file.partition.items())), file.equality_ids, file.sequence_number
-
-
-class _ContentFiles:
-    def __init__(self, state: TableState) -> None:
-        self._columns = state.columns_ever
-        self._types = state.tuple_types
-        self._deletes: dict[tuple[str, int | None], ContentFile] = {}
-
-    def copied(self) -> _ContentFiles:
-        other = copy.copy(self)
-        other._deletes = dict(self._deletes)
-        return other
-
-    def of_data(self, file: LiveFile) -> ContentFile:
-        return ContentFile(partition=self._values(file), **{name: getattr(file, name) for name in _KEPT_FIELDS})
-
-    def of_deletes(self, file: LiveFile) -> ContentFile:
+    def _delete_file(self, file: LiveFile) -> ContentFile:
         """Converted once for all of the data files that it applies to."""
         place = file.file_path, file.content_offset
-        if place not in self._deletes:
+        if place not in self._converted:
             columns = delete_columns(file, self._columns) if file.content == EQUALITY_DELETES else ()
-            self._deletes[place] = dataclasses.replace(self.of_data(file), equality_columns=columns)
-        return self._deletes[place]
+            self._converted[place] = dataclasses.replace(self._content_file(file), equality_columns=columns)
+        return self._converted[place]
+
+    def _content_file(self, file: LiveFile) -> ContentFile:
+        return ContentFile(partition=self._values(file), **{name: getattr(file, name) for name in _KEPT_FIELDS})
 
     def _values(self, file: LiveFile) -> Mapping[str, Any]:
         types = self._types.get(file.spec_id)
@@ -189,3 +131,37 @@ class _ContentFiles:
             }
         except CorruptMetadataError as exc:
             raise CorruptMetadataError(f"{file.file_path}: {exc}") from exc
+
+
+def scan_tasks(state: TableState, data: Iterable[LiveFile], deletes: Iterable[LiveFile]) -> tuple[FileScanTask, ...]:
+    """One task for each of these whole data files, with the delete files that apply to it."""
+    return tuple(map(SnapshotPlanner(state, deletes).task_of, data))
+
+
+def readable(files: Iterable[LiveFile]) -> Iterator[LiveFile]:
+    """The files; refuses encrypted ones, unknown formats, and deletion vectors without data file, offset and size."""
+    for file in files:
+        _refuse_unreadable(file)
+        yield file
+
+
+def load_kernels_for(manifests: Iterable[ManifestFile]) -> None:
+    """Load kernels if these list so many files that it pays."""
+    if sum(manifest.live_files or 0 for manifest in manifests) >= _KERNELS_PAY_FILES:
+        load_kernels()
+
+
+def _refuse_unreadable(file: LiveFile) -> None:
+    if file.encrypted:
+        raise UnsupportedTableError(f"{file.file_path}: expected an unencrypted file, found key metadata")
+    if file.content == POSITION_DELETES and file.file_format == PUFFIN:
+        if file.referenced_data_file is None or file.content_offset is None or file.content_size_in_bytes is None:
+            raise CorruptMetadataError(f"{file.file_path}: a deletion vector without its data file, offset and size")
+    elif file.file_format not in _READABLE:
+        kind = "data" if file.content == DATA else "delete"
+        raise UnsupportedTableError(f"{file.file_path}: {kind} files of format {file.file_format} are not supported")
+
+
+def _alike(file: LiveFile) -> tuple[Any, ...]:
+    """Sorts the files of a scope, those to be compared by the same columns, by their age."""
+    return file.content, file.spec_id, repr(sorted(file.partition.items())), file.equality_ids, file.sequence_number
