@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Hashable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
@@ -121,10 +121,10 @@ class Watcher:
             place = Place(catalog.name, catalog.properties, patterns=catalog.namespaces, names=self._names)
             for found in self._found(place, catalog.name):
                 yield from self._covered(catalog.name, [(catalog.name, found)])
-        below: dict[Hashable, list[tuple[str, FoundTable]]] = {}
+        below: dict[str, list[tuple[str, FoundTable]]] = {}
         for root in self._policy.roots:
             for found in self._found(Place(roots=(root,), directories=_MOST_DIRECTORIES, names=self._names), root):
-                below.setdefault(directory_of(found.name), []).append((root, found))
+                below.setdefault(place_of(found.name), []).append((root, found))
         for each in below.values():
             yield from self._covered(None, each)
 
@@ -252,15 +252,7 @@ def _version_of(state: TableState) -> int:
 
 def _one_of_each(seen: Sequence[SeenTable]) -> list[SeenTable]:
     """These without tables below roots that a catalog has, too: a commit that bypasses their catalog would be lost."""
-    of_catalogs = {directory_of(each.location) for each in seen if each.catalog and each.location}
+    of_catalogs = {place_of(each.location) for each in seen if each.catalog and each.location}
     if not of_catalogs:
         return list(seen)
-    return [each for each in seen if each.catalog or directory_of(each.name) not in of_catalogs]
-
-
-def directory_of(name: str) -> Hashable:
-    """The same value for all names of a table's directory."""
-    try:
-        return place_of(name)
-    except UsageError:  # such as file:here
-        return name
+    return [each for each in seen if each.catalog or place_of(each.name) not in of_catalogs]

@@ -20,11 +20,12 @@ from puffin.autopilot.claims import Claims
 from puffin.autopilot.decide import DUE, Past, Verdict, judge
 from puffin.autopilot.events import DONE, FAILED, INTERRUPTED, SKIPPED, Event, WorkDone
 from puffin.autopilot.ledger import Ledger
-from puffin.autopilot.look import Watcher, directory_of, look_at
+from puffin.autopilot.look import Watcher, look_at
 from puffin.autopilot.run_table import clean_table, run_table
 from puffin.autopilot.spark_sessions import SparkSessions
 from puffin.errors import PuffinError, StorageError, UnsupportedError, UsageError, in_one_line
 from puffin.policy.model import CleaningSchedule, Policy
+from puffin.storage import place_of
 
 _log = logging.getLogger(__name__)
 
@@ -98,8 +99,8 @@ class Worker:
             yield False
             return
         try:
-            directory = directory_of(verdict.seen.location or key)  # the same for instances that name it otherwise
-            with self._claims.hold(repr(directory)) as is_ours:
+            directory = place_of(verdict.seen.location or key)  # the same for instances that name it otherwise
+            with self._claims.hold(directory) as is_ours:
                 if not is_ours:
                     _log.info("%s: not run: another instance works on it", key)
                 yield is_ours

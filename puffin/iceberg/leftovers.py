@@ -11,7 +11,6 @@ Names contain a uuid, so they are compared without directories, and the spelling
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -21,8 +20,7 @@ from puffin.errors import CorruptMetadataError, FileNotFound, UnsupportedError, 
 from puffin.iceberg.commit.partition_stats import partition_authorship_objection
 from puffin.iceberg.commit.patch import default_metadata_directory, metadata_directory, stored_entries
 from puffin.iceberg.metadata.document import decode_document
-from puffin.storage import FileInfo, Store, is_temporary_name, local_path
-from puffin.storage.uri import split, store_scheme
+from puffin.storage import FileInfo, Store, is_temporary_name, place_of
 from puffin.tables.leftovers import TEMPORARY, AgeLimit, Judged, Leftovers, authorship_objection, judged, link_objection
 from puffin.tables.state import TableState
 
@@ -64,18 +62,18 @@ class _Listing:
     """
 
     def __init__(self, state: TableState, store_for: Callable[[str], Store]) -> None:
-        self.metadata = {_place(location): location for location in _logged(state)}
+        self.metadata = {place_of(location): location for location in _logged(state)}
         self.candidates: list[tuple[FileInfo, str | None]] = []
         in_use = _named(state.document)
         for directory in _directories(state):
             for file in store_for(directory).list(directory):
                 if _METADATA.fullmatch(file.name):
-                    self.metadata[_place(file.uri)] = file.uri
+                    self.metadata[place_of(file.uri)] = file.uri
                 elif is_temporary_name(file.name):
                     self.candidates.append((file, None))
                 elif (named := _statistics_name(file.name)) and file.name not in in_use:
                     self.candidates.append((file, _ownership_objection(state, directory, int(named[1]))))
-        self.metadata.pop(_place(state.metadata_location), None)
+        self.metadata.pop(place_of(state.metadata_location), None)
 
 
 class _References:
@@ -122,22 +120,7 @@ def _directories(state: TableState) -> Iterable[str]:
     """Where the table's files are written, where they would go by default, and where its metadata is."""
     current = state.metadata_location.rpartition("/")[0]
     candidates = (metadata_directory(state), default_metadata_directory(state), current)
-    return {_place(directory): directory for directory in reversed(candidates)}.values()
-
-
-def _place(uri: str) -> str:
-    """The identity of a file or directory, however its URI is spelled."""
-    try:
-        path = local_path(uri)
-    except UsageError:  # an entry of a metadata log may have an invalid location
-        return uri
-    if path is not None:
-        try:
-            return os.path.realpath(path)  # a caller's path may be relative or lead over a link, a location is absolute
-        except ValueError:  # a null byte, which an entry of a metadata log may have
-            return uri
-    parts = split(uri)
-    return uri if parts is None else f"{store_scheme(parts.scheme)}://{parts.authority}{parts.path}{parts.query}"
+    return {place_of(directory): directory for directory in reversed(candidates)}.values()
 
 
 def _statistics_name(name: str) -> re.Match[str] | None:
@@ -146,7 +129,7 @@ def _statistics_name(name: str) -> re.Match[str] | None:
 
 def _ownership_objection(state: TableState, directory: str, snapshot_id: int) -> str | None:
     """Why a file in a directory outside the table's may belong to another table, or None."""
-    if snapshot_id in state.snapshots or f"{_place(directory)}/".startswith(f"{_place(state.location)}/"):
+    if snapshot_id in state.snapshots or f"{place_of(directory)}/".startswith(f"{place_of(state.location)}/"):
         return None
     return "not about a snapshot of this table, in a directory that other tables may use"
 

@@ -69,10 +69,7 @@ def each_once(found: Iterable[FoundTable], known: set[Hashable]) -> Iterator[Fou
     Roots may lie within each other, and be one directory by other names.
     """
     for each in found:
-        try:
-            place: Hashable = place_of(each.name)
-        except UsageError:  # whoever loads the table is told
-            place = each.name
+        place = place_of(each.name)
         if place not in known:
             known.add(place)
             yield each

@@ -8,8 +8,8 @@ former and reject the latter, and so open the wrong file.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Hashable
 from typing import TYPE_CHECKING, NamedTuple
 
 from puffin.errors import UsageError
@@ -95,16 +95,21 @@ def is_same_place(one: str, other: str) -> bool:
     return place_of(one) == place_of(other)
 
 
-def place_of(name: str) -> Hashable:
-    """The same value for all names of a directory: local links are resolved, and Hadoop's schemes translated."""
-    path, parts = local_path(name), split(name)
-    if path is not None:
-        return path.resolve()
-    if parts is None:
+def place_of(name: str) -> str:
+    """
+    The same text for all names of a file or directory: local links are resolved, and Hadoop's schemes translated.
+
+    A text that nothing can have as its name stays as it is: whoever opens it is told.
+    """
+    try:
+        path, parts = local_name(name), split(name)
+        if path is not None or parts is None:
+            return os.path.realpath(path or name)
+    except (UsageError, ValueError):  # such as file:here, or a null byte
         return name
     # The account of an Azure container is part of the place; the user before a bucket is not.
     authority = parts.authority if parts.scheme in _CONTAINER_AT_ACCOUNT else parts.authority.rpartition("@")[2]
-    return store_scheme(parts.scheme), authority, parts.path.rstrip("/")
+    return f"{store_scheme(parts.scheme)}://{authority}{parts.path.rstrip('/')}"
 
 
 def store_scheme(scheme: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 from puffin.errors import (
     UsageError,
 )
-from puffin.storage import is_same_place, join, local_path
+from puffin.storage import is_same_place, join, local_path, place_of
 from puffin.storage.uri import filesystem_path
 
 
@@ -102,3 +102,9 @@ def test_local_place_is_the_same_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "t")
     assert is_same_place(f"file:{tmp_path}/t", f"{tmp_path}/link/")
     assert not is_same_place(f"{tmp_path}/t", str(tmp_path))
+
+
+def test_name_that_nothing_can_have_is_no_other_place(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    names = ("file:here", "", "a\0b", f"{tmp_path}/loop", str(tmp_path))
+    assert len({place_of(name) for name in names}) == len(names)
