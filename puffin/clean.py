@@ -94,7 +94,7 @@ def clean(
         ConflictError, CommitUnknownError: Other writers prevented the removal of entries, or it may have failed.
         StorageError: The storage failed, perhaps after some of the files were deleted.
     """
-    limit = AgeLimit(now or datetime.datetime.now(datetime.timezone.utc), older_than)
+    limit = AgeLimit(older_than=older_than) if now is None else AgeLimit(now, older_than)
     opened = table.open()
     entries = opened.dead_entries()
     found = _leftovers(opened, limit, home)

@@ -31,7 +31,7 @@ ResultT = TypeVar("ResultT")
 
 _ROUNDS = 4  # of tasks for each core, where they take several documents
 _PACKAGES = ("puffin", "stats_jobs")
-_CAUSE = "Caused by: "
+CAUSE = "Caused by: "
 
 
 class Cluster(abc.ABC):
@@ -177,8 +177,8 @@ def last_error(report: str) -> str:
     in Java alone, the last cause says most; without causes it is the first line.
     """
     lines = [line.strip().removeprefix(": ") for line in report.splitlines() if line.strip()]
-    causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]
+    causes = [line.removeprefix(CAUSE) for line in lines if line.startswith(CAUSE)]
     raised = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exception", "NotFound"))]
     java = [line for line in raised if line.startswith(("java.", "org.apache.", "py4j."))]
-    python = [line for line in raised if line not in java and not line.startswith((_CAUSE, "at "))]
+    python = [line for line in raised if line not in java and not line.startswith((CAUSE, "at "))]
     return (python[-1:] or causes[-1:] or java[:1] or lines[-1:] or ["no reason was given"])[0]

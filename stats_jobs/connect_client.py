@@ -13,14 +13,14 @@ import pyarrow as pa
 
 from puffin.errors import MissingDependencyError, SetupError
 from puffin.no_pandas import allow_pandas
-from stats_jobs.cluster import last_error
+from stats_jobs.cluster import CAUSE, last_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _FIRST_ATTEMPTS = 3  # of a call to a server that may not be there; PySpark's client tries for ten minutes
 # What an error of PySpark's client has in it: the worker's traceback, or what Java says.
-_TRACEBACK, _JAVA_TRACE, _CAUSE = "Traceback (most recent call last)", "JVM stacktrace:", "Caused by: "
+_TRACEBACK, _JAVA_TRACE = "Traceback (most recent call last)", "JVM stacktrace:"
 # What PySpark's client imports, and the packages that have it.
 _CLIENT = {
     "pyspark": "pyspark",
@@ -66,7 +66,7 @@ def telling_line(exc: BaseException) -> str:
     if of_grpc is not None and type(of_grpc).__name__ in report:  # PySpark's client knows no more than gRPC does
         report = str(getattr(of_grpc, "details")())  # noqa: B009 - its type has no stubs
     message = report.partition(_JAVA_TRACE)[0].strip()
-    return last_error(report) if _TRACEBACK in message or _CAUSE in report else message.partition("\n")[0]
+    return last_error(report) if _TRACEBACK in message or CAUSE in report else message.partition("\n")[0]
 
 
 @contextlib.contextmanager

@@ -9,7 +9,6 @@ partition excludes it exactly.
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -19,7 +18,7 @@ from puffin.index.leftovers import remove_old_files
 from puffin.index.segment import SegmentColumn, SegmentEntry
 from puffin.index.upkeep import Index, IndexChange, IndexHome, publish
 from puffin.tables.base import Column
-from puffin.tables.leftovers import SAFETY_AGE, AgeLimit
+from puffin.tables.leftovers import AgeLimit
 from puffin.tables.scan_task import FileScanTask
 from puffin.tables.snapshot import TableSnapshot
 from stats_jobs.partial import Partial
@@ -122,7 +121,7 @@ class IndexPlan:
         )
         made = publish(self.home, self.before, change)
         if made.manifest != self.before.manifest:
-            remove_old_files(self.home, AgeLimit(datetime.datetime.now(datetime.timezone.utc), SAFETY_AGE))
+            remove_old_files(self.home, AgeLimit())
         done = {column: self._paths(column, built) for column in self.lacks}
         lacks = {c: {path: t for path, t in tasks.items() if path not in done[c]} for c, tasks in self.lacks.items()}
         return dataclasses.replace(self, before=made, lacks=lacks)

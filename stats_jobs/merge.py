@@ -27,9 +27,9 @@ from stats_jobs.partial import Partial, each_column, merge_partials
 if TYPE_CHECKING:
     from pyspark import RDD
 
-_FEW = (
-    512  # columns of all tasks together, of which each has some 0.4 MB: below a quarter of spark.driver.maxResultSize
-)
+_FEW = 512
+"""Columns of all tasks together, of which each has some 0.4 MB: below a quarter of ``spark.driver.maxResultSize``."""
+
 _GROUP = 8  # columns that are merged together
 _FETCHED = 32  # groups that the driver fetches at once
 _MOST_REDUCERS = 1000

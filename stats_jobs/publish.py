@@ -139,15 +139,14 @@ def _statistics(target: Target, computed: Computed) -> ColumnStatistics:
     provenance = HASHED_HERE if base is None else base.provenance
     if computed.is_mapped:
         provenance = dataclasses.replace(provenance, mapping=target.opened.state.mapping_digest(plan.column))
-    if not target.keeps_values(plan.column):
-        provenance = dataclasses.replace(provenance, keeps_values=False)
+    keeps_values = target.keeps_values(plan.column)
+    provenance = dataclasses.replace(provenance, keeps_values=keeps_values)
+    if not keeps_values:
         if (distribution := DISTRIBUTION.of(values)) is not None and distribution.values is not None:
             values = changed_later(values, DISTRIBUTION, Distribution.without_values)
             kept.pop(DISTRIBUTION, None)
         if (summary := SUMMARY.of(values)) is not None:
             values = changed(values, {SUMMARY: summary.without_bounds()})
-    else:
-        provenance = dataclasses.replace(provenance, keeps_values=True)
     # An incremental run may build on incomplete statistics; a later run completes them.
     lost = options.kinds if options.mode == INCREMENTAL else ()
     return ColumnStatistics(plan.column, values, provenance, kept, lost, computed.deltas)

@@ -13,11 +13,10 @@ take more bytes, are larger.
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import logging
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from puffin.errors import PuffinError
 from puffin.format import CREATED_BY
@@ -27,7 +26,7 @@ from puffin.statistics.private_state.deletion import delete_files
 from puffin.statistics.private_state.writing import write_blobs
 from puffin.storage import FileInfo, join
 from puffin.tables.arguments import NameOrPath
-from puffin.tables.leftovers import SAFETY_AGE, AgeLimit
+from puffin.tables.leftovers import AgeLimit
 from puffin.tables.snapshot import TableSnapshot
 from puffin.version import created_by
 from stats_jobs.column_memory import state_columns
@@ -88,7 +87,7 @@ class KeptSteps:
             return scans, found
         if not files:
             return scans, found  # the digests of a million files take a while, and memory
-        left = _Left(scans, self._opened)
+        left = _Left(scans, self._digest)
         for file in files:
             put = put_aside(state_columns(scans))
             found = merge_partials(found, self._read(file, left, put), put)
@@ -123,7 +122,7 @@ class KeptSteps:
 
     def _files(self) -> Iterator[FileInfo]:
         """The files that are young enough to be used; a file that is not is deleted."""
-        limit = AgeLimit(datetime.datetime.now(datetime.timezone.utc), SAFETY_AGE)
+        limit = AgeLimit()
         folder = join(self._directory, places.PROGRESS)
         for own in self._opened.store_for(self._directory).directories(folder):
             for file in self._opened.store_for(self._directory).list(join(folder, own)):
@@ -150,7 +149,7 @@ class KeptSteps:
 class _Left:
     """What is left to read of some scans; scans that differ in kinds that cannot be kept share their digest."""
 
-    def __init__(self, scans: Sequence[Scan], opened: TableSnapshot) -> None:
+    def __init__(self, scans: Sequence[Scan], digest_of: Callable[[Scan], str]) -> None:
         self.kinds = {
             (column.field_id, kind.name): kind
             for scan in scans
@@ -162,7 +161,7 @@ class _Left:
         self.taken = 0  # data files
         self._places: dict[tuple[str, str], list[tuple[int, Work]]] = {}
         for at, scan in enumerate(scans):
-            digest = scan_digest(scan, opened.scan_context, opened.state.uuid)
+            digest = digest_of(scan)
             for task in scan.tasks:
                 self._places.setdefault((digest, task_digest(task)), []).append((at, task))
 

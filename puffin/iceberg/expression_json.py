@@ -117,20 +117,20 @@ def parse_expression(filter_: FilterJson) -> Unbound:
 
 def columns_of(tree: Unbound) -> Iterator[str | int]:
     """The names and ids of columns in a tree."""
-    if isinstance(tree, UnboundPredicate):
-        yield tree.term.column
-    elif isinstance(tree, UnboundCombination):
-        for part in tree.parts:
-            yield from columns_of(part)
+    return (predicate.term.column for predicate in _predicates(tree))
 
 
 def literals_of(tree: Unbound) -> Iterator[Any]:
     """The literals in a tree."""
+    return (literal for predicate in _predicates(tree) for literal in predicate.literals)
+
+
+def _predicates(tree: Unbound) -> Iterator[UnboundPredicate]:
     if isinstance(tree, UnboundPredicate):
-        yield from tree.literals
+        yield tree
     elif isinstance(tree, UnboundCombination):
         for part in tree.parts:
-            yield from literals_of(part)
+            yield from _predicates(part)
 
 
 class _Reader:

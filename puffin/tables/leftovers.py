@@ -77,10 +77,10 @@ class StoredEntry:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AgeLimit:
-    """How old files must be at one moment before they may be deleted."""
+    """How old files must be at one moment, by default now, before they may be deleted."""
 
-    now: datetime.datetime
-    older_than: datetime.timedelta
+    now: datetime.datetime = dataclasses.field(default_factory=lambda: datetime.datetime.now(datetime.timezone.utc))
+    older_than: datetime.timedelta = SAFETY_AGE
 
     def age(self, file: FileInfo) -> datetime.timedelta | None:
         """The time since a file changed: zero for a time in the future, None if the store gives no times."""

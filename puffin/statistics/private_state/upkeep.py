@@ -8,7 +8,6 @@ then commits; so a young file stays, since a commit may be about to refer to it.
 
 from __future__ import annotations
 
-import datetime
 import functools
 import logging
 from collections.abc import Collection, Iterator
@@ -19,7 +18,7 @@ from puffin.statistics.private_state.deletion import delete_files
 from puffin.statistics.private_state.manifest import Manifest, decode
 from puffin.storage import FileInfo, Store, is_temporary_name, join
 from puffin.tables.arguments import NameOrPath
-from puffin.tables.leftovers import SAFETY_AGE, TEMPORARY, AgeLimit, Judged, Kept, Leftover, Leftovers, judged
+from puffin.tables.leftovers import TEMPORARY, AgeLimit, Judged, Kept, Leftover, Leftovers, judged
 from puffin.tables.snapshot import TableSnapshot
 from puffin.tables.state import TableState
 
@@ -65,7 +64,7 @@ def remove_lost_state(opened: TableSnapshot, home: NameOrPath | None) -> None:
 
     Parts are looked at only if a manifest goes.
     """
-    limit = AgeLimit(datetime.datetime.now(datetime.timezone.utc), SAFETY_AGE)
+    limit = AgeLimit()
     try:
         statistics = _KnownFiles(opened)
         for directory in directories(opened.state, home):
