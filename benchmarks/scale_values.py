@@ -31,7 +31,7 @@ from puffin.values.column_chunk import Values as ColumnValues
 from puffin.values.row_summary import RowSummary
 from puffin.values.serialized import Words
 from puffin.values.value_bytes import words_as_binary
-from stats_jobs.column_reading import ColumnReading
+from stats_jobs.column_reading import ColumnReading, WaitingRoom
 from stats_jobs.options import Options
 from stats_jobs.partial import Partial
 
@@ -69,7 +69,7 @@ def check() -> None:
         content=DATA, file_path="made", file_format=PARQUET, spec_id=0, partition={}, record_count=ROWS,
         file_size_in_bytes=0,
     )  # fmt: skip
-    reading = ColumnReading(column(7), Options().kinds)
+    reading = ColumnReading(column(7), Options().kinds, WaitingRoom())
     reading.update_values(ColumnValues(pa.array(values), rows), FileScanTask(file, (), 0, 0))
     made = _statistics(values, rows)
     if reading.values() != made:

@@ -40,9 +40,9 @@ class WaitingRoom:
 class ColumnReading:
     """The builders of a column's kinds of statistics, and its values that wait; ``room`` is that of all columns."""
 
-    def __init__(self, column: Column, kinds: Kinds, room: WaitingRoom | None = None) -> None:
+    def __init__(self, column: Column, kinds: Kinds, room: WaitingRoom) -> None:
         self._column = column
-        self._room = room or WaitingRoom()
+        self._room = room
         self._waiting: list[ColumnValues] = []
         self._values_waiting = self._bytes_waiting = 0
         self._builders: dict[Kind[Any], Any] = {kind: kind.start() for kind in kinds if kind.is_taken(kinds)}

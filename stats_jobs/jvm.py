@@ -38,10 +38,10 @@ _GROUP, _RUNNING = "spark.jobGroup.id", "RUNNING"
 class JvmCluster(Cluster):
     """Spark over py4j: the caller's session, which is left running, or a JVM that `open` starts with ``settings``."""
 
-    def __init__(self, session: SparkSession | None = None, settings: JvmSettings | None = None) -> None:
+    def __init__(self, session: SparkSession | None, settings: JvmSettings) -> None:
         super().__init__()
         self._session = session
-        self._settings = settings or JvmSettings()
+        self._settings = settings
         self._context: SparkContext | None = None
         self._log: Path | None = None  # what Spark prints while it starts, unless the session is the caller's
         self._cleanup = contextlib.ExitStack()

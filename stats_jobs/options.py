@@ -30,6 +30,7 @@ class Options:
 
     Attributes:
         columns: Names or dotted paths; None for every primitive column outside lists and maps.
+        selector: The snapshot to analyze, by default the current one.
         mode: ``"auto"`` reads what changed since earlier statistics, and all rows of columns without a base;
             ``"incremental"`` fails rather than read all rows; ``"full"`` reads all rows and always commits.
         lg_k: Base-2 logarithm of a sketch's nominal entries.

@@ -60,11 +60,11 @@ ABOVE = {"puffin", "puffin.__main__", "stats_jobs"}
 # The functions with more than six parameters, and why they may.
 LONG_SIGNATURES = {
     ("puffin.lookup.planner", "ndv"),  # keywords are the user's options
+    ("puffin.lookup.planner", "plan"),
     ("puffin.lookup.cached_lookup", "__init__"),
     ("puffin.lookup.cached_lookup", "ndv"),
     ("stats_jobs.many", "analyze_many"),
     ("stats_jobs.many", "index_many"),
-    ("puffin.lookup.scan_plans", "plan"),
     ("puffin.lookup.estimates", "estimate"),
     ("puffin.kernels.heavy", "count_values"),  # compiled loops take arrays, not values
     ("puffin.kernels.avro_values", "find_values"),  # compiled code takes arrays, not values that hold them

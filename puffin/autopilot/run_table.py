@@ -64,13 +64,11 @@ def _options(policy: TablePolicy, driver_bytes: int) -> Options:
 
 
 def _of_report(report: Report) -> WorkDone:
-    snapshot = None if report.snapshot is None else report.snapshot.snapshot_id
-    if report.index is None:
-        return WorkDone(snapshot, report.committed, report.files_read, report.rows_read, report.bytes_read)
-    return WorkDone(  # the report of the index counts what both have read
-        snapshot,
-        report.committed or report.index.committed,
-        max(report.files_read, report.index.files_read),
-        max(report.rows_read, report.index.rows_read),
-        max(report.bytes_read, report.index.bytes_read),
+    index = report.index or report  # which counts what both have read
+    return WorkDone(
+        None if report.snapshot is None else report.snapshot.snapshot_id,
+        report.committed or index.committed,
+        max(report.files_read, index.files_read),
+        max(report.rows_read, index.rows_read),
+        max(report.bytes_read, index.bytes_read),
     )

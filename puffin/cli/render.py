@@ -90,11 +90,11 @@ def print_bytes(content: bytes) -> None:
         raise StorageError(f"standard output: {exc.strerror}") from exc
 
 
-def console(*, stderr: bool = False) -> Console:
-    """A terminal for a person, where text is not markup unless a call asks for it."""
+def error_console() -> Console:
+    """The terminal of stderr, where text is not markup unless a call asks for it."""
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True)
+    return Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
 
 def columns_table(columns: Iterable[ColumnAnswer], snapshot_id: int | None) -> list[str]:

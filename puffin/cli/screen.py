@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from puffin.cli.logs import about
-from puffin.cli.render import console, print_lines
+from puffin.cli.render import error_console, print_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,7 +53,7 @@ def screen(*, bars: bool) -> Iterator[Screen]:
         return
     from rich.progress import Progress as Bars
 
-    err = console(stderr=True)
+    err = error_console()
     with Bars(console=err, transient=True, redirect_stdout=False) as progress, _told_of_kernels(err):
         yield Screen(progress)
 

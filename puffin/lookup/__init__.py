@@ -12,9 +12,8 @@ if TYPE_CHECKING:
     from puffin.lookup.join_estimate import JoinEstimate, JoinSide
     from puffin.lookup.kept_joins import JoinQuestion
     from puffin.lookup.listing import AnalyzedTable
-    from puffin.lookup.planner import lookup, ndv
+    from puffin.lookup.planner import lookup, ndv, plan
     from puffin.lookup.question import Question
-    from puffin.lookup.scan_plans import plan
     from puffin.planning.file_plan import FilePlan
     from puffin.statistics.answer import ColumnAnswer, Freshness, PartitionMatch, TableAnswer
 
@@ -66,6 +65,6 @@ __getattr__ = on_first_use(
         "estimate": "puffin.lookup.estimates",
         "lookup": "puffin.lookup.planner",
         "ndv": "puffin.lookup.planner",
-        "plan": "puffin.lookup.scan_plans",
+        "plan": "puffin.lookup.planner",
     },
 )

@@ -25,6 +25,7 @@ from puffin.tables.state import TableState
 
 if TYPE_CHECKING:
     from puffin.lookup.partition_filter import PartitionFilter
+    from puffin.planning.file_plan import FilePlan
     from puffin.statistics.stored_blobs import StoredBlobs
 
 
@@ -67,6 +68,36 @@ def ndv(
     selector = SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms)
     question = Question(os.fspath(table), columns, selector, max_staleness, partitions, where, manifests)
     return lookup(load_table(table, catalog=catalog, catalog_properties=catalog_properties), question)
+
+
+def plan(
+    table: NameOrPath,
+    where: str | None = None,
+    *,
+    snapshot_id: int | None = None,
+    ref: str | None = None,
+    as_of_ms: int | None = None,
+    catalog: str | None = None,
+    catalog_properties: Mapping[str, str] | None = None,
+) -> FilePlan:
+    """
+    The data files of a snapshot that can hold rows that match the filter, from metadata, bounds and index.
+
+    Args:
+        table: As for `puffin.ndv`, as are the other arguments.
+        where: A row filter in pyiceberg's grammar; None for all files.
+
+    Raises:
+        NotFoundError: There is no such table, snapshot or column.
+        UsageError: The filter cannot be parsed, or its types do not match.
+        CorruptMetadataError, UnsupportedTableError, StorageError: The metadata cannot be read.
+        MissingDependencyError: There is a filter or a catalog, and pyiceberg is not installed.
+    """
+    from puffin.planning.plan import Planner
+
+    selector = SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms)
+    loaded = load_table(table, catalog=catalog, catalog_properties=catalog_properties)
+    return Planner(loaded.open(selector)).plan(where)
 
 
 def lookup(table: Table, question: Question) -> TableAnswer:

@@ -63,11 +63,11 @@ class ColumnAdvice:
 
     column: Column
     ndv: int | None
-    overlap: float | None
-    by_bounds: float | None
-    by_index: float | None
-    bytes: int | None
-    recommended: bool
+    overlap: float | None = None
+    by_bounds: float | None = None
+    by_index: float | None = None
+    bytes: int | None = None
+    recommended: bool = False
     reason: str
 
     def to_json(self) -> dict[str, Any]:
@@ -98,16 +98,7 @@ def advise_column(facts: IndexFacts, fpp: float) -> ColumnAdvice:
     rows = float(ranges.rows.sum())
     has_index = is_indexable(facts.column.type)
     if rows == 0:
-        return ColumnAdvice(
-            column=facts.column,
-            ndv=facts.ndv,
-            overlap=None,
-            by_bounds=None,
-            by_index=None,
-            bytes=None,
-            recommended=False,
-            reason="the table has no values of it",
-        )
+        return ColumnAdvice(column=facts.column, ndv=facts.ndv, reason="the table has no values of it")
     per_file = ranges.files_per_key()
     by_bounds = float((per_file * ranges.rows).sum() / rows)
     values = _distinct(facts, ranges)

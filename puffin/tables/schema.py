@@ -84,7 +84,7 @@ def fields_of(schema: Mapping[str, Any], prefix: str = "") -> Iterator[Field]:
             yield from fields_of(field["type"], f"{name}.")
 
 
-def reused_names(schemas: Iterable[Mapping[str, Any]], *, case_sensitive: bool = False) -> dict[str, set[int]]:
+def reused_names(schemas: Iterable[Mapping[str, Any]], *, case_sensitive: bool) -> dict[str, set[int]]:
     """The ids of each name that means several columns, in one schema or in different ones; lower case for any."""
     ids: dict[str, set[int]] = {}
     for schema in schemas:

@@ -12,7 +12,7 @@ from puffin.cli import screen
 
 def test_compiling_of_kernels_is_told_on_the_terminal(monkeypatch, caplog):
     terminal = Console(file=io.StringIO(), force_terminal=True)
-    monkeypatch.setattr(screen, "console", lambda **_: terminal)
+    monkeypatch.setattr(screen, "error_console", lambda: terminal)
     monkeypatch.setattr(screen.sys.stderr, "isatty", lambda: True, raising=False)
     caplog.set_level(logging.WARNING)  # as without --verbose
     log = logging.getLogger("puffin.kernels.compiler")
