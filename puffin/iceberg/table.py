@@ -148,7 +148,7 @@ class IcebergSnapshot(TableSnapshot):
         from puffin.iceberg.scan.partition_rows import partition_rows
         from puffin.tables.partition_rows import rows_of_tasks
 
-        return rows_of_tasks(self.tasks) if "tasks" in self.__dict__ else partition_rows(self)
+        return rows_of_tasks(self.tasks) if self.is_planned else partition_rows(self)
 
     def file_metrics(self, columns: Sequence[Column]) -> Mapping[int, Sequence[FileMetrics]]:
         from puffin.iceberg.scan.column_metrics import file_metrics

@@ -129,12 +129,11 @@ class Estimator:
 
     def __init__(self, opened: TableSnapshot) -> None:
         self.opened = opened
-        self._columns: dict[int, ColumnRows] = {}
+        self._columns: dict[int, tuple[ColumnRows, ReadFacts]] = {}
         self._loading = threading.RLock()
         self._parser: Callable[[str], Expression] | None = None
         self._joint: dict[tuple[int, ...], FoundJoint | None] = {}
         self._joint_errors: list[PuffinError] = []
-        self._read: dict[int, ReadFacts] = {}
         self._tuple_rows: dict[tuple[int, ...], TupleRows | None] = {}
 
     def estimate(self, where: str | None = None, group_by: Sequence[str] | None = None) -> TableEstimate:
@@ -174,8 +173,8 @@ class Estimator:
     @property
     def is_provisional(self) -> bool:
         """Whether storage failed for statistics that were asked for, so that another one may give other estimates."""
-        read = [*self._read.values()]  # other threads may add some
-        return any(each.is_provisional for each in read) or any(
+        columns = [*self._columns.values()]  # other threads may add some
+        return any(read.is_provisional for _, read in columns) or any(
             isinstance(error, StorageError) for error in self._joint_errors
         )
 
@@ -264,13 +263,16 @@ class Estimator:
 
     def column(self, field_id: int) -> ColumnRows:
         """The rows of a column."""
+        return self._column(field_id)[0]
+
+    def _column(self, field_id: int) -> tuple[ColumnRows, ReadFacts]:
         found = self._columns.get(field_id)
         if found is None:
             with self._loading:
                 found = self._columns.get(field_id)
                 if found is None:
-                    read = self._read[field_id] = self._facts(field_id)
-                    found = self._columns[field_id] = ColumnRows(read.facts)
+                    read = self._facts(field_id)
+                    found = self._columns[field_id] = ColumnRows(read.facts), read
         return found
 
     def _facts(self, field_id: int) -> ReadFacts:
@@ -302,20 +304,18 @@ class Estimator:
     def rows_changed(self) -> RowsChanged | None:
         """The rows that came and went since the oldest statistics that answered; None if none did."""
         columns, tuples = [*self._columns.values()], [*self._tuple_rows.values()]  # other threads may add some
-        facts = [each.facts for each in (*columns, *tuples) if each is not None]
+        facts = [*(rows.facts for rows, _ in columns), *(each.facts for each in tuples if each is not None)]
         return RowsChanged.of_any(
             (each.added, each.removed) for each in facts if each.distribution is not None or each.ndv is not None
         )
 
     def row_counts(self, field_id: int) -> RowCounts | None:
         """The row counts of a column; None if there are none that can be read."""
-        self.column(field_id)
-        return self._read[field_id].counts
+        return self._column(field_id)[1].counts
 
     def failure(self, field_id: int) -> PuffinError | None:
         """Why values of a column are left out that are stored with its statistics, or None."""
-        self.column(field_id)
-        return self._read[field_id].failure
+        return self._column(field_id)[1].failure
 
     def joint(self, columns: Sequence[Column]) -> FoundJoint | None:
         """The joint sketch of these columns, in any order; None if there is none."""

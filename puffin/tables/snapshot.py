@@ -108,14 +108,19 @@ class TableSnapshot(ABC):
     def tasks(self) -> tuple[FileScanTask, ...]:
         """One task for each whole data file of the snapshot, with its deletes; planned once."""
         # No cached_property: up to Python 3.11 a table whose storage hangs would make all other tables wait.
-        if "tasks" not in self.__dict__:
+        if not self.is_planned:
             self.__dict__["tasks"] = self._plan()
         planned: tuple[FileScanTask, ...] = self.__dict__["tasks"]
         return planned
 
+    @property
+    def is_planned(self) -> bool:
+        """Whether `tasks` has its plan."""
+        return "tasks" in self.__dict__
+
     def in_parts(self) -> PartedPlan | None:
-        """How to plan the snapshot elsewhere; None unless it is so large that this pays, or if `tasks` has its plan."""
-        return None if "tasks" in self.__dict__ else self._in_parts()
+        """How to plan the snapshot elsewhere; None unless it is so large that this pays, or the plan is there."""
+        return None if self.is_planned else self._in_parts()
 
     def _in_parts(self) -> PartedPlan | None:
         return None

@@ -129,7 +129,7 @@ def test_documents_have_the_tasks_that_the_driver_would_plan(
     expected = [piece for task in bound(table.state()).tasks for piece in split_task(task, 8 << 20)]
     found = packed(opened)
     assert all(isinstance(files, PackedFiles) for files in found)
-    assert "tasks" not in opened.__dict__
+    assert not opened.is_planned
     # A scan of other files beside them, which have delete files of their own.
     kinds, others = dict.fromkeys(opened.state.columns, (THETA,)), tuple(expected[:5])
     batches = plan_batches([Scan(kinds, found), Scan({**kinds}, others)], parallelism=2)

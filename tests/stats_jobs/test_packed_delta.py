@@ -73,7 +73,7 @@ def packed(path: Path) -> Any:
 def test_documents_have_the_tasks_that_the_driver_would_plan(table: Any) -> None:
     opened, found = packed(table.path)
     assert all(isinstance(files, PackedFiles) for files in found)
-    assert "tasks" not in opened.__dict__
+    assert not opened.is_planned
     batches = plan_batches([Scan(dict.fromkeys(opened.state.columns, ()), found)], parallelism=2)
     shipment = Shipment.of(batches, opened.scan_context)
     batches_read = [unpack_batch(shipment.shared.parts, at, document) for at, document in shipment.documents]
