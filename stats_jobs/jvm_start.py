@@ -15,9 +15,9 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from puffin.errors import MissingDependencyError, SetupError
 from stats_jobs.jvm_errors import spark_errors
@@ -33,8 +33,6 @@ _QUIET = {
 }
 _CHATTER = ("Using ", "Setting ", "To adjust")
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"  # set for a program that spark-submit runs
-
-_Started = TypeVar("_Started")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -88,26 +86,26 @@ def started_context(cleanup: contextlib.ExitStack, settings: JvmSettings) -> tup
         with log.open("wb") as stderr:
             options = {} if settings.verbose else {"stderr": stderr, "stdout": stderr}
             conf = settings.for_spark(submitted)
-            with _killed_unless_done():
+            with _killed_unless_done(), _own_interrupts():
                 gateway = launch_gateway(conf, popen_kwargs=options)  # type: ignore[no-untyped-call]
-                context = _interruptible(SparkContext, conf=conf, gateway=gateway)
+                context = SparkContext(conf=conf, gateway=gateway)
     except spark_errors(OSError, ValueError) as exc:
         raise SetupError(f"Spark did not start: {_start_failure(exc, log)}") from exc
     cleanup.callback(_stop, context)
     return context, log
 
 
-def _interruptible(start: Callable[..., _Started], **given: Any) -> _Started:
+@contextlib.contextmanager
+def _own_interrupts() -> Iterator[None]:
     """
-    What a function returns that sets PySpark's handler of interrupts, without it.
+    Restore the handler of interrupts that PySpark replaces in the block.
 
-    That one calls Java, perhaps in the middle of another call, which then fails with any error.
+    PySpark's own calls Java, perhaps in the middle of another call, which then fails with any error.
     """
     handler = signal.getsignal(signal.SIGINT)
-    started = start(**given)
+    yield
     if threading.current_thread() is threading.main_thread() and handler is not None:
         signal.signal(signal.SIGINT, handler)
-    return started
 
 
 @contextlib.contextmanager

@@ -21,36 +21,40 @@ class Endpoint:
     """
 
     def __init__(self, counts: Counts, host: str, port: int, patience: float) -> None:
-        class Handler(BaseHTTPRequestHandler):
-            timeout = _SECONDS
-            protocol_version = "HTTP/1.0"
-
-            def do_GET(self) -> None:
-                if self.path == "/metrics":
-                    self._answer(200, _TEXT, counts.render())
-                elif self.path == "/healthz":
-                    silent = counts.silent_seconds()
-                    healthy = silent <= patience
-                    status = "ok" if healthy else f"no look at the tables for {silent:.0f} seconds"
-                    self._answer(200 if healthy else 503, "application/json", f'{{"status":"{status}"}}')
-                else:
-                    self._answer(404, "text/plain", "expected /metrics or /healthz\n")
-
-            def log_message(self, *_args: object) -> None:
-                """Requests of monitoring are not worth a line."""
-
-            def _answer(self, code: int, media: str, text: str) -> None:
-                data = text.encode()
-                self.send_response(code)
-                self.send_header("Content-Type", media)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
         try:
-            self._server = ThreadingHTTPServer((host, port), Handler)
+            self._server = ThreadingHTTPServer((host, port), _handler(counts, patience))
         except OSError as exc:
             raise SetupError(f"{host}:{port}: expected an address to listen at: {exc.strerror}") from exc
         self._server.daemon_threads = True
         self.port = int(self._server.server_address[1])
         threading.Thread(target=self._server.serve_forever, name="puffin-metrics", daemon=True).start()
+
+
+def _handler(counts: Counts, patience: float) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = _SECONDS
+        protocol_version = "HTTP/1.0"
+
+        def do_GET(self) -> None:
+            if self.path == "/metrics":
+                self._answer(200, _TEXT, counts.render())
+            elif self.path == "/healthz":
+                silent = counts.silent_seconds()
+                healthy = silent <= patience
+                status = "ok" if healthy else f"no look at the tables for {silent:.0f} seconds"
+                self._answer(200 if healthy else 503, "application/json", f'{{"status":"{status}"}}')
+            else:
+                self._answer(404, "text/plain", "expected /metrics or /healthz\n")
+
+        def log_message(self, *_args: object) -> None:
+            """Requests of monitoring are not worth a line."""
+
+        def _answer(self, code: int, media: str, text: str) -> None:
+            data = text.encode()
+            self.send_response(code)
+            self.send_header("Content-Type", media)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+    return Handler
