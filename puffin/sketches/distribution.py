@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from puffin.sketches.distribution_image import BUCKETS, FEWER_BUCKETS, parse_image, write_image
 from puffin.sketches.hash_arrays import Counts, Flags, Hashes, bucket_of, in_buckets, is_among, is_first_of_run, places
@@ -36,9 +37,11 @@ SAMPLE, HEAVY = 6144, 3072
 PARTS = 2
 """Distributions of parts of the rows keep this many times the heavy values, since parts may disagree on them."""
 MOST_VALUE_BYTES = 96 * 1024
-"""The most bytes of all values together; if they have more, they are cut shorter."""
+"""If all values together have more bytes, those of more than `WHOLE_BYTES` are cut shorter."""
 CUTS = (MOST_BYTES, 32, 24, 16, 12, 8)
 """The lengths to which values are cut."""
+WHOLE_BYTES = 16
+"""Values of up to so many bytes stay whole. A decimal has no more, and a part of it would be another number."""
 _ENOUGH = 32  # heavy values whose rows are exact, to tell something of the others
 _MANY_ROWS = 1 << 24
 """A distribution of this many rows or more has `FEWER_BUCKETS`, since each takes more bytes."""
@@ -277,8 +280,11 @@ class Distribution(ByImage):
             return self
         lengths, _ = contents(self.values)
         most = next((most for most in CUTS if int(np.minimum(lengths, most).sum()) <= MOST_VALUE_BYTES), CUTS[-1])
-        is_cut = self.is_cut | (lengths > most)
-        return self if not (lengths > most).any() else replace(self, values=cut_to(self.values, most), is_cut=is_cut)
+        is_longer = lengths > max(most, WHOLE_BYTES)
+        if not is_longer.any():
+            return self
+        values = pc.if_else(pa.array(is_longer), cut_to(self.values, most), self.values)
+        return replace(self, values=values, is_cut=self.is_cut | is_longer)
 
 
 def _combined(one: Counts | None, other: Counts | None, operation: Callable[[Counts, Counts], Counts]) -> Counts | None:

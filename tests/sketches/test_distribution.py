@@ -22,6 +22,7 @@ from puffin.sketches.picked_values import PickedValues
 from puffin.sketches.row_counts import RowCounts, RowCountsBuilder
 from puffin.sketches.table_value_tally import TableValueTally
 from puffin.values.serialized import Words
+from puffin.values.value_bytes import to_comparables
 
 LIMIT = 4 * 4096
 
@@ -285,6 +286,19 @@ def test_long_strings_are_cut_until_all_fit():
     assert found.values is not None
     assert sum(len(value.as_py()) for value in found.values) <= MOST_VALUE_BYTES
     assert found.is_cut.all()
+
+
+def test_decimals_stay_whole_however_many_there_are():
+    digits = np.random.default_rng(1).integers(10**18, size=(SAMPLE, 2))
+    decimals = pa.array([f"{a}{b:018}" for a, b in digits.tolist()]).cast(pa.decimal128(38, 0))
+    builder = DistributionBuilder(SAMPLE)
+    for each in hash_rows(decimals, "decimal(38, 0)"):
+        builder.update_hashed(*each)
+    found = builder.compact().cut()
+    assert found.values is not None
+    assert not found.is_cut.any()
+    expected = sorted(int(value) for value in decimals.to_pylist())
+    assert sorted(to_comparables(found.values, "decimal(38, 0)").tolist()) == expected
 
 
 def test_image_is_read_back_and_cut_anywhere_is_refused():
