@@ -15,11 +15,10 @@ import numpy as np
 from puffin.estimates.counted import Counted
 from puffin.estimates.facts import ColumnFacts
 from puffin.estimates.hashed_rows import Found, HashedRows, values_left
-from puffin.estimates.interval import AT_95, NOTHING, Interval
+from puffin.estimates.interval import NOTHING, Interval
 from puffin.estimates.known_values import KnownValues
 from puffin.estimates.methods import AVERAGE, EXACT, NULL_COUNT, SAMPLE, UNKNOWN
 from puffin.estimates.ordered_rows import OrderedRows
-from puffin.estimates.others import together
 from puffin.estimates.value_set import EVERYTHING, ValueSet, is_point
 from puffin.estimates.zeros import nans_beyond_one, rarer_zero, rows_of_nans, zeros_of
 from puffin.sketches.row_counts import RowCounts
@@ -150,8 +149,9 @@ class ColumnRows:
         if len(points) == len(wanted.spans) and not wanted.nan and self._hashed is not None:
             return self._hashed.find(points, z)
         if len(points) == len(wanted.spans) and ndv is not None and ndv.rows > 0 and not wanted.nan:
-            one = Interval(values.rows / ndv.rows, 0, max(0.0, values.upper - max(self.distinct.lower, 1) + 1))
-            return together([one] * len(points), AT_95).within(0, values.upper), AVERAGE
+            of_others = max(0.0, self.distinct.lower - len(points))  # rows, since each value has one at least
+            average = len(points) * values.rows / ndv.rows
+            return Interval.clamped(average, 0, max(0.0, values.upper - of_others)), AVERAGE
         return Interval(values.rows / 3, 0, values.upper), UNKNOWN
 
     def _distinct_in(self, wanted: ValueSet) -> Interval:

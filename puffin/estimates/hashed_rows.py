@@ -17,7 +17,7 @@ from puffin.estimates.counted import Numbers
 from puffin.estimates.facts import ColumnFacts
 from puffin.estimates.interval import AT_95, NOTHING, Interval, Sums, count_of
 from puffin.estimates.methods import AVERAGE, EXACT, HEAVY, SAMPLE
-from puffin.estimates.others import OtherValues, hashes_by, together
+from puffin.estimates.others import OtherValues, hashes_by
 from puffin.sketches.distribution import Distribution
 from puffin.sketches.hash_arrays import is_among, place_of
 from puffin.sketches.theta_image import MAX_THETA
@@ -92,9 +92,8 @@ class HashedRows:
 
     def absent(self, hashes: Sequence[int], z: float) -> Interval:
         """The rows of the values with these hashes, which are neither heavy nor in the sample."""
-        if len(hashes) == 1:
-            return self._others.rows_of(hashes[0], z)
-        return together((self._others.rows_of(each, z) for each in hashes), z).within(0, self.unsampled.upper)
+        found = self._others.rows_of_all(hashes, z)
+        return found if len(hashes) == 1 else found.within(0, self.unsampled.upper)
 
     def values_left(self, share: float) -> float:
         """The distinct values that are left if such a share of rows is, independent of the value."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,10 +66,39 @@ class OtherValues:
         most = min(float(left), self._most)
         if most <= 0:
             return NOTHING
-        unit, likely, upper = self._by_bucket
+        unit, likely, upper, _ = self._by_bucket
         level = min(round(left / unit), _LEVELS - 1)
         rows = min(likely[level], most)
         return Interval(rows, 0, most if z >= ALWAYS else min(max(upper[level], rows), most))
+
+    def rows_of_all(self, hashes: Sequence[int], z: float) -> Interval:
+        """The rows of several values, which are independent of each other; the upper bound holds as for one."""
+        each = [self.rows_of(hashed, z) for hashed in hashes]
+        rows, lower, upper = (sum(ends) for ends in zip(*each, strict=True))
+        if z >= ALWAYS or len(each) == 1:
+            return Interval(rows, lower, upper)
+        # A few values may have many rows: most have fewer than the mean, which is what a sum of them comes to.
+        mean = variance = most = 0.0
+        for hashed, found in zip(hashes, each, strict=True):
+            of_one = _Moments(found.rows, 0.0) if found.is_exact else self._moments(hashed)
+            mean, variance = mean + of_one.mean, variance + of_one.variance
+            most += found.rows if found.is_exact else self.rows_of(hashed, ALWAYS).upper
+        return Interval(rows, lower, min(max(rows, mean + z * math.sqrt(variance)), max(rows, most)))
+
+    def _moments(self, hashed: int) -> _Moments:
+        """The mean of the rows of a value that a row drawn at random chose, and how much they vary."""
+        if self._left is None or self._by_bucket is None:
+            return self._moments_of_any
+        left = self._left.item(hashed >> _SHIFT & len(self._left) - 1)
+        return self._by_bucket.moments[min(round(left / self._by_bucket.unit), _LEVELS - 1)]
+
+    @functools.cached_property
+    def _moments_of_any(self) -> _Moments:
+        if not len(self._sampled):
+            return _Moments(self._any.rows, (self._most - self._any.rows) ** 2)
+        weights = self._sampled / self._sampled.sum()
+        mean = float(weights @ self._sampled)
+        return _Moments(mean, float(weights @ (self._sampled - mean) ** 2))
 
     def _counted(self, hashed: int) -> int:
         """The rows of a value below theta that is not in the sample; none if row counts do not have it either."""
@@ -92,15 +121,6 @@ class OtherValues:
         return Interval(min(typical, self._most), 0, min(max(upper, typical), self._most))
 
 
-def together(each: Iterable[Interval], z: float) -> Interval:
-    """The rows of several values, which are independent of each other."""
-    rows = lower = upper = squares = 0.0
-    for found in each:
-        rows, lower, upper = rows + found.rows, lower + found.lower, upper + found.upper
-        squares += (found.upper - found.rows) ** 2
-    return Interval(rows, lower, upper if z >= ALWAYS else rows + math.sqrt(squares))
-
-
 def hashes_by(type_: str) -> Callable[[Any], tuple[int, ...]]:
     """A function from a value as filters compare it to its hashes: 0.0 has two, one that the type lacks has none."""
     to_bytes = serializer(type_)
@@ -120,6 +140,13 @@ def hashes_by(type_: str) -> Callable[[Any], tuple[int, ...]]:
     return found
 
 
+class _Moments(NamedTuple):
+    """The mean of a number of rows, and its variance."""
+
+    mean: float
+    variance: float
+
+
 class _ByBucket(NamedTuple):
     """
     The rows of a value by the rows that are left over in its bucket.
@@ -129,11 +156,13 @@ class _ByBucket(NamedTuple):
         likely: The rows of a value, by the units of its bucket: those that are off by a factor of at most `_NEAR` most
             often; of numbers that are about as good, the one next to the geometric mean.
         upper: The rows that a value has at most, for 95 of 100 rows.
+        moments: What the rows of a value are on average.
     """
 
     unit: float
     likely: list[float]
     upper: list[float]
+    moments: list[_Moments]
 
     @classmethod
     def of(cls, left: Counts, sampled: Numbers, share: float) -> _ByBucket:
@@ -159,7 +188,11 @@ class _ByBucket(NamedTuple):
         far = np.abs(np.log(tried * unit) - mean[:, None])
         likely = tried[np.argmax(near - _FAR * far, axis=1)] * unit
         likely = np.where(likely > unit, likely, np.minimum(likely, np.exp(mean)))  # fewer rows than can be told apart
-        return cls(unit, likely.tolist(), np.maximum(upper, likely).tolist())
+        of_level = np.arange(_LEVELS) * unit
+        average = chances @ of_level / total
+        variance = np.maximum(chances @ of_level**2 / total - average**2, 0.0)
+        moments = list(map(_Moments, average.tolist(), variance.tolist()))
+        return cls(unit, likely.tolist(), np.maximum(upper, likely).tolist(), moments)
 
 
 def _spread(places: Numbers, weights: Numbers) -> Numbers:

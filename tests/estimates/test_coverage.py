@@ -129,6 +129,10 @@ def asked(column: Column, rng: np.random.Generator) -> Iterator[tuple[str, Inter
         ("range", ValueSet.of(Op.LT, [column.key(place)]), column.rows_between(0, place)),
     ):
         yield kind, column.estimated.find(wanted, AT_95)[0], true
+    (of_list,) = rng.spawn(1)
+    points = {column.drawn(of_list) for _ in range(300)}
+    wanted = ValueSet.of(Op.IN, [column.key(each) for each in points])
+    yield "long list", column.estimated.find(wanted, AT_95)[0], sum(int(column.rows[p]) for p in points)
     yield "groups", column.estimated.groups(VALUES), len(column.values)
     yield "groups of a range", column.estimated.groups(column.between(*span)), span[1] - span[0]
     if isinstance(column.values[0], str):
@@ -160,7 +164,7 @@ def assert_holds(held: list[bool]) -> None:
     assert np.mean(held) >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / len(held))
 
 
-@pytest.mark.parametrize("kind", ["=", "!=", "in", "range", "groups", "groups of a range", "prefix"])
+@pytest.mark.parametrize("kind", ["=", "!=", "in", "long list", "range", "groups", "groups of a range", "prefix"])
 def test_bounds_of_filters_and_groups_hold(held, kind):
     assert_holds(held[kind])
 
