@@ -7,6 +7,7 @@ from the counts of rows, nulls and distinct values.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -19,6 +20,7 @@ from puffin.estimates.interval import NOTHING, Interval
 from puffin.estimates.known_values import KnownValues
 from puffin.estimates.methods import AVERAGE, EXACT, NULL_COUNT, SAMPLE, UNKNOWN
 from puffin.estimates.ordered_rows import OrderedRows
+from puffin.estimates.spread import Spread
 from puffin.estimates.value_set import EVERYTHING, ValueSet, is_point
 from puffin.estimates.zeros import nans_beyond_one, rarer_zero, rows_of_nans, zeros_of
 from puffin.sketches.row_counts import RowCounts
@@ -117,6 +119,15 @@ class ColumnRows:
             return others + self._hashed.values_left(share)
         each = self.values.rows / self.distinct.rows if self.distinct.rows else 0.0
         return others + values_left(np.array([each]), share) * self.distinct.rows
+
+    @functools.cached_property
+    def spread(self) -> Spread:
+        """How rows are spread over the values, null among them."""
+        distinct = self.distinct.rows
+        one = np.array([self.values.rows / distinct if distinct else 0.0]), np.array([distinct])
+        rows, values = one if self._hashed is None else self._hashed.each
+        rows, values = np.append(rows, (self.nulls.rows, self.empty)), np.append(values, (1, 1))
+        return Spread.of(rows / max(float(rows @ values), 1), values)
 
     @property
     def known_values(self) -> KnownValues | None:

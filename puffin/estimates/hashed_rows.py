@@ -95,6 +95,13 @@ class HashedRows:
         found = self._others.rows_of_all(hashes, z)
         return found if len(hashes) == 1 else found.within(0, self.unsampled.upper)
 
+    @property
+    def each(self) -> tuple[Numbers, Numbers]:
+        """The rows of values, and for how many values each of them stands."""
+        known, sampled = self._known_rows, self._sampled_rows
+        stands_for = np.repeat((1.0, 1 / self.share), (len(known), len(sampled)))
+        return np.concatenate((known, sampled)), stands_for
+
     def values_left(self, share: float) -> float:
         """The distinct values that are left if such a share of rows is, independent of the value."""
         return values_left(self._known_rows, share) + values_left(self._sampled_rows, share) / self.share

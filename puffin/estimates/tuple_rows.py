@@ -78,6 +78,10 @@ class TupleRows:
         lower = max(lower - sum(each.other_nans for each in self._unlike), min(lower, 1.0))
         return self._column.groups_as_now(distinct._replace(lower=lower))
 
+    def groups_left(self, share: float) -> float:
+        """The distinct tuples that are left if such a share of rows is, independent of the tuple."""
+        return self._column.groups_left(share)
+
     def find(self, parts: Sequence[TuplePart], z: float = AT_95) -> Interval | None:
         """
         The rows that have these values in all columns; None if what is known of the columns does not tell.

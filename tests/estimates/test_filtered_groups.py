@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
@@ -17,6 +18,7 @@ from puffin.estimates.interval import Interval
 from puffin.estimates.value_set import VALUES
 from puffin.lookup import Lookup
 from stats_jobs import Options, analyze
+from tests.asked_of_duckdb import ask
 
 ROWS = 400
 CITIES, FLAGS = ("Bonn", "Lima", "Oslo", None), (True, False, None)
@@ -87,6 +89,21 @@ def test_a_filter_on_a_grouped_column_leaves_only_its_values(table, where, colum
     groups = Lookup().estimate(table[0], where, columns).groups
     assert groups is not None
     assert groups.rounded()[2] <= most
+
+
+@pytest.mark.parametrize("joint", [(), ("a+b",)], ids=["alone", "joint"])
+@pytest.mark.parametrize("where", [None, "n < 5", "a = 1", "a < 30 and n < 50"])
+def test_groups_of_skewed_columns_are_near(tmp_path, joint, where):
+    random = np.random.default_rng(3)
+    made = {name: random.zipf(1.5, 20_000) % 5000 for name in "ab"} | {"n": random.integers(0, 100, 20_000)}
+    path = str(tmp_path / "t")
+    write_deltalake(path, pa.table(made))
+    analyze(path, Options(joint=joint))
+    rows = pa.table(made)
+    true = ask(f"select count(*) from (select distinct a, b from rows where {where or 'true'})", rows=rows)[0]
+    found = Lookup().estimate(path, where, ["a", "b"])
+    assert found.groups is not None
+    assert true / 1.5 <= found.groups.rows <= min(1.5 * true, found.rows.rows)
 
 
 @pytest.mark.parametrize("type_", [pa.float32(), pa.float64()], ids=str)
