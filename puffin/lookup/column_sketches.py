@@ -41,6 +41,7 @@ class ColumnSketch:
         value_count: The rows whose value is not null; if nulls were not counted, all rows.
         most_distinct: The most distinct values that it can describe; None if its maker did not count rows.
         changed: The rows that came and went since; None if none did.
+        is_foreign: Whether another engine made it.
     """
 
     table: str
@@ -52,13 +53,14 @@ class ColumnSketch:
     value_count: int | None
     most_distinct: int | None = None
     changed: RowsChanged | None = None
+    is_foreign: bool = False
 
     def __str__(self) -> str:
         return f"{self.table} {self.column.name}"
 
     @property
     def distinct(self) -> Distinct:
-        return Distinct.of(self.sketch).at_most(self.most_distinct)
+        return Distinct.of(self.sketch, is_foreign=self.is_foreign).at_most(self.most_distinct)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -110,7 +112,9 @@ def union_estimate(columns: Sequence[Question], sketches: Sequence[ColumnSketch]
     lg_k = max((sketch.lg_k for sketch in sketches), default=DEFAULT_LG_K)
     limits = [sketch.most_distinct for sketch in sketches]
     most = None if None in limits else sum(each or 0 for each in limits)
-    return UnionEstimate(tuple(columns), Distinct.of(merge((sketch.sketch for sketch in sketches), lg_k)).at_most(most))
+    merged = merge((sketch.sketch for sketch in sketches), lg_k)
+    distinct = Distinct.of(merged, is_foreign=any(sketch.is_foreign for sketch in sketches))
+    return UnionEstimate(tuple(columns), distinct.at_most(most))
 
 
 def check_alike(one: tuple[str, str], other: tuple[str, str]) -> None:
@@ -167,4 +171,5 @@ def _described(opened: TableSnapshot, known: KnownSketch, sketch: ThetaSketch, *
         value_count=rows if values is None else values,
         most_distinct=None if summary is None else summary.most_distinct,
         changed=RowsChanged.of_any([(0, 0) if known.age == 0 else (since.records_added, since.most_deleted)]),
+        is_foreign=not known.properties.is_ours,
     )

@@ -122,12 +122,13 @@ def join_estimate(left: ColumnSketch, right: ColumnSketch) -> JoinEstimate:
     both = one.sketch.intersect(other.sketch)
     sampled = [int(np.searchsorted(each.sketch.hashes, np.uint64(both.theta))) for each in (one, other)]
     sampled_any = sum(sampled) - both.retained
+    overlap = Distinct.of(both, is_foreign=left.is_foreign or right.is_foreign)
     least = min(one.sketch.estimate, other.sketch.estimate)
     can_tell = all(some or each.sketch.empty for some, each in zip(sampled, (one, other), strict=True))
     return JoinEstimate(
         left=_side(left, both.retained, sampled[0]),
         right=_side(right, both.retained, sampled[1]),
-        overlap=Distinct.of(both).at_most(min(one.distinct.upper, other.distinct.upper)),
+        overlap=overlap.at_most(min(one.distinct.upper, other.distinct.upper)),
         jaccard=both.retained / sampled_any if sampled_any else None,
         join_rows=_join_rows(min(both.estimate, least) if can_tell else least, one, other),
     )

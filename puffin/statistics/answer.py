@@ -34,18 +34,14 @@ class Distinct:
     exact: bool
 
     @classmethod
-    def of(cls, sketch: ThetaSketch) -> Distinct:
+    def of(cls, sketch: ThetaSketch, *, is_foreign: bool = False) -> Distinct:
+        """The estimate of a sketch; that of another engine is never exact."""
         return cls(
             ndv=sketch.ndv,
             lower=math.floor(sketch.lower_bound()),
             upper=math.ceil(sketch.upper_bound()),
-            exact=not sketch.estimating,
+            exact=not (sketch.estimating or is_foreign),
         )
-
-    @classmethod
-    def foreign(cls, sketch: ThetaSketch) -> Distinct:
-        """The estimate of another engine's sketch, which is never exact."""
-        return dataclasses.replace(cls.of(sketch), exact=False)
 
     @classmethod
     def nominal(cls, ndv: int, lg_k: int) -> Distinct:

@@ -82,7 +82,7 @@ def _answer(known: Sequence[KnownSketch], column: Column, stored: Callable[[], S
 def _read(known: KnownSketch, stored: StoredBlobs) -> Distinct:
     from puffin.statistics.kinds import THETA
 
-    return Distinct.foreign(stored.require(known, THETA))
+    return Distinct.of(stored.require(known, THETA), is_foreign=True)
 
 
 def _stated(each: KnownSketch, known: Iterable[KnownSketch]) -> Distinct | None:

@@ -59,6 +59,15 @@ def test_next_run_restores_what_trino_analyze_replaced(table, trino_analyzes):
     assert bases(table.check())["k"] == (60, "changed-files")
 
 
+def test_overlap_of_sketches_of_another_engine_is_not_exact(table, trino_analyzes):
+    lookup = puffin.Lookup(catalog="beside", catalog_properties=table.properties)
+    assert lookup.estimate_join(table.name, "k", table.name, "k").overlap.exact
+    trino_analyzes(table, {"k": range(100)})
+    lookup = puffin.Lookup(catalog="beside", catalog_properties=table.properties)
+    overlap = lookup.estimate_join(table.name, "k", table.name, "k").overlap
+    assert (overlap.ndv, overlap.exact) == (100, False)
+
+
 def test_next_run_restores_what_trino_insert_replaced_from_the_ancestor_and_new_rows(table):
     table.append(numbers(*range(100, 110)))
     snapshot_id = table.state.current_snapshot_id
