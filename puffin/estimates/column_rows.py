@@ -123,10 +123,10 @@ class ColumnRows:
     @functools.cached_property
     def spread(self) -> Spread:
         """How rows are spread over the values, null among them."""
-        distinct = self.distinct.rows
-        one = np.array([self.values.rows / distinct if distinct else 0.0]), np.array([distinct])
+        distinct, nulls = self.distinct.rows, self.nulls.lower  # a guess at nulls would be one large group
+        one = np.array([(self.facts.rows - nulls) / distinct if distinct else 0.0]), np.array([distinct])
         rows, values = one if self._hashed is None else self._hashed.each
-        rows, values = np.append(rows, (self.nulls.rows, self.empty)), np.append(values, (1, 1))
+        rows, values = np.append(rows, (nulls, self.empty)), np.append(values, (1, 1))
         return Spread.of(rows / max(float(rows @ values), 1), values)
 
     @property

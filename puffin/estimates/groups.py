@@ -53,6 +53,7 @@ def groups_of(table: TableRows, field_ids: Sequence[int], where: FilterPart) -> 
             expected *= min(1.0, depending / independent) if independent else 1.0
             lower = max(lower, joint.lower - (table.rows.upper - rows_of(table, where, ALWAYS).lower))
             upper = min(upper, joint.upper)
+        expected = max(expected, *(each.left.rows for each in found))
         together = Interval.clamped(expected, lower, max(lower, upper))
     least = 1.0 if passing.lower >= 1 else 0.0
     together = together.at_most(max(least, passing.upper)).within(least, math.inf)

@@ -14,9 +14,12 @@ from deltalake import write_deltalake
 
 from puffin.estimates.column_rows import ColumnRows
 from puffin.estimates.facts import ColumnFacts
+from puffin.estimates.filters import TableRows
+from puffin.estimates.groups import groups_of
 from puffin.estimates.interval import Interval
 from puffin.estimates.value_set import VALUES
 from puffin.lookup import Lookup
+from puffin.tables.expression import Constant
 from stats_jobs import Options, analyze
 from tests.asked_of_duckdb import ask
 
@@ -104,6 +107,14 @@ def test_groups_of_skewed_columns_are_near(tmp_path, joint, where):
     found = Lookup().estimate(path, where, ["a", "b"])
     assert found.groups is not None
     assert true / 1.5 <= found.groups.rows <= min(1.5 * true, found.rows.rows)
+
+
+def test_groups_are_no_fewer_than_those_of_one_column_where_nulls_were_not_counted():
+    told = {"type": "long", "rows": 6000, "now": Interval.exactly(6000), "added": 0, "removed": 0, "nans": 0}
+    many = ColumnRows(ColumnFacts(**told, nulls=None, ndv=Interval(5900, 5700, 6000)))
+    few = ColumnRows(ColumnFacts(**told, nulls=None, ndv=Interval.exactly(2)))
+    table = TableRows(Interval.exactly(6000), [many, few].__getitem__, (), lambda _: None, None)
+    assert groups_of(table, [0, 1], Constant(True)).number.rows >= 5900
 
 
 @pytest.mark.parametrize("type_", [pa.float32(), pa.float64()], ids=str)
