@@ -28,7 +28,7 @@ from puffin.values.value_bytes import serializer
 
 _LEVELS = 256  # numbers of rows that are told apart in a bucket
 _MOST_OF_ONE = 0.95  # of rows are of values with at most so many rows as the upper bound of a single value says
-_MOST_IN_BUCKET = 0.85  # likewise in each bucket: these are whole numbers, so that more than 95 in 100 are below
+_MOST_IN_BUCKET = 0.85, 0.88, 0.91, 0.93, 0.95, 0.97  # likewise in each bucket, where whole numbers leave more below
 _NEAR = 3  # a guess is near within this factor
 _FAR = 0.05  # what a unit of logarithmic distance costs, in chances of being near
 _SHIFT = int(BUCKET_SHIFT)
@@ -181,7 +181,10 @@ class _ByBucket(NamedTuple):
         chances = rest * of_one
         total = np.maximum(chances.sum(axis=1), 1e-300)
         below = np.cumsum(chances, axis=1) / total[:, None]
-        upper = (below < _MOST_IN_BUCKET).sum(axis=1) * unit
+        for most in _MOST_IN_BUCKET:
+            upper = (below < most).sum(axis=1)
+            if total @ below[np.arange(_LEVELS), np.minimum(upper, _LEVELS - 1)] >= _MOST_OF_ONE * total.sum():
+                break
         mean = np.maximum(rest @ logs / total, 0.0)
         tried = np.maximum(np.arange(_LEVELS), 1)
         near = below[:, np.minimum(_NEAR * tried, _LEVELS - 1)] - below[:, np.maximum(-(-tried // _NEAR) - 1, 0)]
@@ -192,7 +195,7 @@ class _ByBucket(NamedTuple):
         average = chances @ of_level / total
         variance = np.maximum(chances @ of_level**2 / total - average**2, 0.0)
         moments = list(map(_Moments, average.tolist(), variance.tolist()))
-        return cls(unit, likely.tolist(), np.maximum(upper, likely).tolist(), moments)
+        return cls(unit, likely.tolist(), np.maximum(upper * unit, likely).tolist(), moments)
 
 
 def _spread(places: Numbers, weights: Numbers) -> Numbers:
