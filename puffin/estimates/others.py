@@ -185,6 +185,8 @@ class _ByBucket(NamedTuple):
             upper = (below < most).sum(axis=1)
             if total @ below[np.arange(_LEVELS), np.minimum(upper, _LEVELS - 1)] >= _MOST_OF_ONE * total.sum():
                 break
+        if unit > 1:
+            upper += 1  # a level then stands for values with up to as many rows as the next one, too
         mean = np.maximum(rest @ logs / total, 0.0)
         tried = np.maximum(np.arange(_LEVELS), 1)
         near = below[:, np.minimum(_NEAR * tried, _LEVELS - 1)] - below[:, np.maximum(-(-tried // _NEAR) - 1, 0)]
