@@ -44,13 +44,25 @@ Int64s: TypeAlias = npt.NDArray[np.int64]
 WordsAt: TypeAlias = npt.NDArray[np.uint64]
 
 # numba keeps nothing of sources in an archive; `puffin.kernels.packed` unpacks them where it can.
-_IS_UNPACKED = Path(__file__).exists()
+_are_kept = Path(__file__).exists()
 
 
 def compiled(returns: Any, *takes: Any) -> Callable[[_Function], _Function]:
-    """Compile a function for arguments of exactly these types."""
-    compile_: Any = numba.njit(returns(*takes), nogil=True, cache=_IS_UNPACKED)
-    return compile_  # type: ignore[no-any-return]
+    """Compile a function for arguments of exactly these types, and keep it for other processes if numba can."""
+
+    def compile_(function: _Function) -> _Function:
+        global _are_kept
+        try:
+            made: Any = numba.njit(returns(*takes), nogil=True, cache=_are_kept)(function)
+        except (RuntimeError, OSError) as exc:  # numba finds no directory that it can write, or fails to use it
+            if not _are_kept:
+                raise
+            _are_kept = False
+            _log.warning("each process compiles kernels; NUMBA_CACHE_DIR can name a directory to keep them: %s", exc)
+            return compile_(function)
+        return made  # type: ignore[no-any-return]
+
+    return compile_
 
 
 def inlined(function: _Function) -> _Function:
@@ -65,17 +77,17 @@ def inlined(function: _Function) -> _Function:
 
 
 class _Teller(event.Listener):
-    """Logs once that numba compiles kernels; if it has kept all of them, it does not."""
+    """Logs once if numba has to compile kernels."""
 
     has_told = False
 
     def on_start(self, _: event.Event) -> None:
         if not self.has_told:
             self.has_told = True
-            _log.info("compiling kernels, which takes some seconds, once on this machine")
+            _log.info("compiling kernels, which takes some seconds%s", ", once on this machine" if _are_kept else "")
 
     def on_end(self, _: event.Event) -> None:
-        """Nobody need know."""
+        """Required by numba; does nothing."""
 
 
 _register: Any = event.register
