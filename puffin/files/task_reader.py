@@ -120,9 +120,8 @@ class TaskReader:
         return deleted
 
     def _deleted_by(self, file: ContentFile, data_path: str) -> DeletionVector | None:
-        inline = content_of(file.file_path)
-        if inline is not None:
-            with errors_about(data_path, "deletion vector in the table's log"):
+        with errors_about(data_path, "deletion vector in the table's log"):
+            if (inline := content_of(file.file_path)) is not None:
                 return DeletionVector.from_bytes(inline, expected_cardinality=file.record_count)
         if (offset := file.content_offset) is not None and (size := file.content_size_in_bytes) is not None:
             with errors_about(file.file_path, "delete file"):

@@ -7,13 +7,16 @@ being decompressed. Every value checks itself, so the reader accepts whatever th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from puffin.errors import UsageError
 
 INT32 = range(-(2**31), 2**31)  # an int of the spec
 INT64 = range(-(2**63), 2**63)  # a long
+
+_Value = TypeVar("_Value")
 
 
 class Properties(Mapping[str, str]):
@@ -22,6 +25,8 @@ class Properties(Mapping[str, str]):
     __slots__ = ("_values",)
 
     def __init__(self, values: Mapping[str, str] | None = None) -> None:
+        if values is not None and not isinstance(values, Mapping):
+            raise UsageError(f"properties: expected a mapping, found {values!r}")
         self._values = dict(values or {})
         for key, value in self._values.items():
             _check_text("a property name", key)
@@ -87,7 +92,7 @@ class FileMetadata:
     properties: Mapping[str, str] = field(default_factory=Properties)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "blobs", tuple(self.blobs))
+        object.__setattr__(self, "blobs", _frozen("blobs", self.blobs))
         object.__setattr__(self, "properties", Properties(self.properties))
 
 
@@ -133,7 +138,7 @@ class WrittenFile:
 
 def _freeze_description(blob: Blob | BlobMetadata) -> None:
     """Check the attributes that blobs and their metadata share, and make the collections immutable."""
-    object.__setattr__(blob, "fields", tuple(blob.fields))
+    object.__setattr__(blob, "fields", _frozen("fields", blob.fields))
     object.__setattr__(blob, "properties", Properties(blob.properties))
     _check_text("type", blob.type)
     for index, field_id in enumerate(blob.fields):
@@ -142,6 +147,13 @@ def _freeze_description(blob: Blob | BlobMetadata) -> None:
     _check_integer("sequence_number", blob.sequence_number, INT64)
     if blob.compression_codec is not None:
         _check_text("compression_codec", blob.compression_codec)
+
+
+def _frozen(name: str, values: Iterable[_Value]) -> tuple[_Value, ...]:
+    try:
+        return tuple(values)
+    except TypeError as exc:
+        raise UsageError(f"{name}: expected a sequence, found {values!r}") from exc
 
 
 def _check_integer(name: str, value: object, bounds: range) -> None:

@@ -92,7 +92,7 @@ class _OpenFile:
         try:
             with self._lock:
                 return self._file.seek(0, io.SEEK_END)
-        except OSError as exc:
+        except (OSError, ValueError) as exc:  # ValueError if the file is closed
             raise StorageError(f"seeking to the end of the file failed: {exc}") from exc
 
     def read_at(self, offset: int, length: int) -> bytes:
@@ -102,6 +102,6 @@ class _OpenFile:
                 content = self._file.read(length)
                 while len(content) < length and (more := self._file.read(length - len(content))):
                     content += more
-        except OSError as exc:
+        except (OSError, ValueError) as exc:  # ValueError if the file is closed
             raise StorageError(f"reading {length} bytes at offset {offset} failed: {exc}") from exc
         return content

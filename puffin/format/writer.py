@@ -124,7 +124,7 @@ class PuffinWriter:
         self._closed_by = f"a failed write of {place}"
         try:
             written = self._sink.write(data)
-        except OSError as exc:
+        except (OSError, ValueError) as exc:  # ValueError if the file is closed
             raise StorageError(f"writing {place} failed: {exc}") from exc
         if written is not None and written != len(data):
             raise StorageError(f"short write: expected to write {place}, wrote {written}")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from puffin.errors import StorageError
-from puffin.storage.local import BytesSource, ConfinedLocalStore, LocalStore
+from puffin.storage.local import BytesSource, ConfinedLocalStore, LocalStore, read_to_end
 from puffin.storage.store import FileSource, Store, storage_errors
 from puffin.storage.uri import local_name
 
@@ -58,5 +58,5 @@ def open_source(uri: str) -> FileSource:
         if sys.stdin is None:
             raise StorageError("standard input: it is closed")
         with storage_errors("standard input"):
-            return BytesSource(sys.stdin.buffer.read())
+            return BytesSource(read_to_end(sys.stdin.buffer, "standard input"))
     return store_for(uri).open_source(uri)

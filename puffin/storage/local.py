@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime, timezone
 from io import FileIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from puffin.errors import StorageError, UsageError
 from puffin.storage.store import (
@@ -53,7 +53,7 @@ class LocalStore(Store):
             if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return _LocalSource(uri, file)
             with file:
-                return BytesSource(_to_its_end(file, uri))
+                return BytesSource(read_to_end(file, uri))
 
     def open_input(self, uri: str) -> NativeFile:
         import pyarrow as pa
@@ -199,11 +199,12 @@ class _LocalSource(FileSource):
         self._file.close()
 
 
-def _to_its_end(file: FileIO, uri: str) -> bytes:
+def read_to_end(file: BinaryIO | FileIO, uri: str) -> bytes:
+    """All bytes of a pipe or device; StorageError if they are more than `MAX_WHOLE_BYTES`."""
     content = bytearray()
     while chunk := file.read(_STEP):
         content += chunk
-        if len(content) > MAX_WHOLE_BYTES:  # a device has no end
+        if len(content) > MAX_WHOLE_BYTES:  # a device may have no end
             raise StorageError(f"{uri}: expected at most {MAX_WHOLE_BYTES} bytes from a pipe or device, found more")
     return bytes(content)
 

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeAlias
 
 JsonValue: TypeAlias = bool | int | float | str | None
 
-_MOST_ROWS = 1 << 63
+_MOST = 1 << 63  # of rows or bytes; far larger ones have no average
 _LONGEST_TEXT = 4096  # characters; ours have a few hundred at most
 
 
@@ -71,7 +71,7 @@ class ColumnSummary:
         counts = rows, nulls, nans, total_bytes
         if not all(map(_is_count, counts)) or not all(_is_single(value) for value in (low, high)):
             return None
-        if rows is not None and not max(nulls or 0, nans or 0) <= rows < _MOST_ROWS:
+        if rows is not None and max(nulls or 0, nans or 0) > rows:
             return None
         return cls(rows, nulls, nans, low, high, total_bytes)
 
@@ -90,7 +90,7 @@ def known_sum(counts: Iterable[int | None]) -> int | None:
 
 
 def _is_count(value: Any) -> bool:
-    return value is None or (type(value) is int and value >= 0)
+    return value is None or (type(value) is int and 0 <= value < _MOST)
 
 
 def _is_single(value: Any) -> bool:

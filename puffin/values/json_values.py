@@ -92,6 +92,8 @@ def to_scalar(type_: str, value: Any) -> pa.Scalar:
 
 
 def _physical(type_: str, value: Any, target: pa.DataType) -> Any:
+    if isinstance(value, bool) is not pa.types.is_boolean(target):  # Arrow takes true for the number 1
+        raise TypeError(type(value).__name__)
     if type_ == "date":
         return moment(value, target)
     if type_ in TEMPORAL:

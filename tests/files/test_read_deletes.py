@@ -240,6 +240,14 @@ def test_missing_delete_file_is_named(table):
         table.read()
 
 
+def test_content_that_is_no_base64_is_corrupt(table):
+    a = ten_rows(table, "a.parquet")
+    entry = table.position_deletes("d.parquet", [(a, 1)])
+    table.snapshot(table.data(a), entry | {"file_path": "data:application/octet-stream;base64,A"})
+    with pytest.raises(CorruptDataFileError, match=r"a\.parquet: expected a readable deletion vector"):
+        table.read()
+
+
 @pytest.mark.parametrize("kind", ["position", "vector"])
 def test_truncated_delete_file_is_corrupt_and_named(table, kind):
     a = ten_rows(table, "a.parquet")

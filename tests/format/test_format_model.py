@@ -39,6 +39,8 @@ def make(request):
             "sequence_number: expected an integer from -9223372036854775808 to 9223372036854775807, found 1.0",
         ),
         ({"compression_codec": 1}, "compression_codec: expected a str, found 1"),
+        ({"fields": None}, "fields: expected a sequence, found None"),
+        ({"properties": ["ab"]}, "properties: expected a mapping, found ['ab']"),
         ({"properties": {"ndv": 1}}, "property 'ndv': expected a str, found 1"),
         ({"properties": {1: "ndv"}}, "a property name: expected a str, found 1"),
         ({"properties": {"k": "\udc00"}}, r"property 'k': expected text that UTF-8 can encode, found '\udc00'"),

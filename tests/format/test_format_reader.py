@@ -231,6 +231,14 @@ def test_os_errors_become_storage_errors():
     assert isinstance(caught.value.__cause__, OSError)
 
 
+def test_closed_file_is_a_storage_error():
+    file = io.BytesIO(written(b"payload"))
+    reader = PuffinReader(file)
+    file.close()
+    with pytest.raises(StorageError, match="closed file"):
+        _ = reader.file_metadata
+
+
 def test_short_read_of_the_footer_is_an_error(counting):
     """The source has fewer bytes than it says."""
 

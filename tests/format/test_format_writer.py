@@ -72,6 +72,14 @@ def test_sink_may_return_none():
     assert PuffinReader(b"".join(sink.written)).read_all() == [b"payload"]
 
 
+def test_closed_sink_is_a_storage_error():
+    sink = io.BytesIO()
+    writer = PuffinWriter(sink)
+    sink.close()
+    with pytest.raises(StorageError, match="closed file"):
+        writer.add(blob())
+
+
 USES = [lambda writer: writer.add(blob()), lambda writer: writer.copy(raw()), PuffinWriter.finish]
 
 

@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -160,6 +161,14 @@ def test_reading_a_device_ends(monkeypatch):
     monkeypatch.setattr(local, "MAX_WHOLE_BYTES", 4 * MEGABYTE)
     with holding_at_most(16 * MEGABYTE), pytest.raises(StorageError, match="at most 4194304 bytes"):
         LocalStore().read("/dev/zero")
+
+
+def test_reading_standard_input_ends(monkeypatch):
+    monkeypatch.setattr(local, "MAX_WHOLE_BYTES", 4 * MEGABYTE)
+    with open("/dev/zero", "rb") as zero, holding_at_most(16 * MEGABYTE):  # noqa: PTH123
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=zero))
+        with pytest.raises(StorageError, match="standard input: expected at most 4194304 bytes"):
+            open_source("-")
 
 
 def test_oversized_log_action_is_not_parsed(monkeypatch):

@@ -25,7 +25,7 @@ def test_property_is_compact_json_without_names():
         SUMMARY,
         ColumnSummary(None, None, None, None, None, None),
         ColumnSummary(0, 0, 0, None, None, 0),
-        ColumnSummary(2**63 - 1, 0, 1, -1.5e300, 5e-324, 2**70),
+        ColumnSummary(2**63 - 1, 0, 1, -1.5e300, 5e-324, 2**63 - 1),
         ColumnSummary(1, 0, None, False, True, 1),
         ColumnSummary(1, 0, None, -(2**63), 2**63 - 1, 8),
     ],
@@ -42,6 +42,7 @@ def test_written_summary_is_read_back(summary):
         "", "{}", "1", "null", "[]", "[1,2,3,4,5]", "[1,2,3,4,5,6,7]", "[-1,0,0,0,1,2]", "[1.0,0,0,0,1,2]",
         "[true,0,0,0,1,2]", '["1",0,0,0,1,2]', "[1,0,0,0,[],2]", "[1,0,0,0,1,{}]", "[1,0,0,0,NaN,2]",
         "[1,0,0,0,1,Infinity]", "[1,0,0,0,1,2", "[" * 4000, "[1,0,0,0,1," + "2" * 5000 + "]",
+        f"[1,0,null,{10**400},null,null]",
     ],
 )  # fmt: skip
 def test_anything_else_is_no_summary(text):

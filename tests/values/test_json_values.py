@@ -140,7 +140,8 @@ def test_null_is_the_null_of_the_type(type_string):
         *(("binary", v) for v in ("0", 5)),
         *(("decimal(4, 2)", v) for v in ("123.45", "x", "0.001", [])),
         ("string", 5),
-        ("boolean", "true"),
+        *(("boolean", v) for v in ("true", 1)),
+        *((type_, True) for type_ in ("long", "float", "double", "decimal(9, 2)")),
     ],
 )
 def test_json_form_of_another_type_is_corrupt_metadata(type_string, json_form):
