@@ -47,7 +47,7 @@ class PuffinError(Exception):
 
 
 class UsageError(PuffinError):
-    """The caller asked for something impossible; nothing was read or written."""
+    """The caller asked for something impossible."""
 
 
 class ClosedWriterError(UsageError):

@@ -5,14 +5,13 @@ A distribution holds two sets of values. *Heavy* values are those with the most 
 the smallest hashes: the same values in every table that has them, and each value of a column as likely as any other.
 The sample stands for all values that are not heavy.
 
-Row counts are intervals, since a count in bounded memory may miss rows: ``low`` rows were counted, and no value has
-more than ``high``. A value that is neither heavy nor in the sample has at most ``missed`` rows. *Buckets* have the rows
-of all values whose hashes share some bits, exactly: no value has more rows than the known values there leave over. All
-of that holds whatever the order of rows is; adding and subtracting parts keeps it. Which values are heavy does not
-depend on their hashes, so that the others in the sample stand for all others. The rows of the sample are in the
-column's row counts.
+Counting in bounded memory may miss rows, so each value has a range: at least ``low`` rows, at most ``high``. Any other
+value has at most ``missed`` rows. *Buckets* count exactly the rows of all values whose hashes share some bits, so a
+value has at most what the known values leave of its bucket. All this holds for any order of the rows, and after parts
+are added or subtracted. Heavy values are chosen without regard to their hashes, so the rest of the sample represents
+all values that are not heavy. The exact rows of sampled values are in the column's row counts.
 
-Each value is certain to be in the rows: it is dropped as soon as its last row may be gone.
+`pruned_by` drops a value as soon as it may have no rows left.
 """
 
 from __future__ import annotations
@@ -54,16 +53,16 @@ class Distribution(ByImage):
 
     Attributes:
         rows: The rows that have a hash: neither null nor an empty string.
-        missed: No value outside has more rows.
+        missed: The most rows that any other value can have.
         theta: The sample has every value whose hash is below it; 2^63 - 1 if that is every value.
         hashes: Of the heavy values and of the sample, ascending, distinct.
-        low, high: The fewest and the most rows of each, without regard to row counts.
+        low, high: The fewest and the most rows of each, before `with_exact` applies row counts.
         is_heavy: Whether each is a heavy value; others are in the sample only.
         values: The bytes of each (table spec, appendix D), perhaps cut; None if values are not kept.
         is_cut: Whether each is only the beginning of its value.
-        buckets: The rows of the values in each bucket (`bucket_of`), `BUCKETS` or `FEWER_BUCKETS`; None if all rows are
-            counted without, here or in the row counts, or if an earlier version made the distribution.
-        likely: Of the rows between ``low`` and ``high``, the share that heavy values are likely to have.
+        buckets: The rows of the values in each bucket (`bucket_of`), `BUCKETS` or `FEWER_BUCKETS`; None if not
+            needed, since the values here or the row counts have every row, or if an earlier version wrote it.
+        likely: Where between ``low`` (0) and ``high`` (1) the rows of a heavy value probably lie.
     """
 
     rows: int
@@ -125,11 +124,11 @@ class Distribution(ByImage):
     @property
     def _chosen(self) -> Distribution:
         """
-        Only the heavy values, which were not chosen by their hashes; of a complete distribution, all values.
+        Only the heavy values; all values if the distribution is complete.
 
-        Values are heavy by their ``low`` rows. If those of the sample were counted in more parts than others are, heavy
-        values would be more frequent in the sample than elsewhere. A value that is not heavy may be in the sample and
-        have more rows than all values that are nowhere.
+        Values become heavy by counted rows. If the rows of values that are only in the sample counted too, sampled
+        values would become heavy more easily than others. ``missed`` covers them, since a sampled value may have more
+        rows than any value that is not listed.
         """
         if self._is_complete:
             return self
@@ -162,14 +161,14 @@ class Distribution(ByImage):
         )
 
     def minus(self, removed: Distribution) -> Distribution:
-        """The distribution after these rows were removed; a value may be left without rows until it is cut."""
+        """The distribution after these rows were removed; a value may have no rows left until `pruned_by` drops it."""
         (least, _), (_, most) = removed.rows_of(self.hashes), removed._chosen.rows_of(self.hashes)
         rows = max(0, self.rows - removed.rows)
         low, high = self.low - np.minimum(self.low, most), self.high - np.minimum(self.high, least)
         buckets = _combined(self._every_bucket(), removed._every_bucket(), np.subtract)
         if buckets is not None and int(buckets.max()) > self.rows:  # below 0: these are other rows
             buckets = None
-        # Few rows may be left of a value that the removed rows do not tell of.
+        # Removed rows may include values that ``removed`` does not list: no value has more than all rows left.
         low, high = (np.minimum(each, np.uint64(rows)) for each in (low, high))
         return replace(self, rows=rows, low=low, high=high, buckets=buckets)
 
@@ -193,11 +192,11 @@ class Distribution(ByImage):
 
     def with_exact(self, counts: RowCounts) -> Distribution:
         """
-        The same with all that row counts of the same rows tell.
+        The same with bounds tightened by row counts of the same rows.
 
-        Values below their theta have exact rows. The others of the buckets have what all known values leave over;
-        ``missed`` stays, of which `left_over` tells more. No value is heavy for its hash: so those whose rows are exact
-        tell what the other heavy ones are likely to have.
+        Values below their theta get exact rows, the others at most what the known values leave of their bucket;
+        ``missed`` stays (see `left_over`). Heavy values are chosen without regard to hashes, so those with exact rows
+        show where the rows of the others probably lie (``likely``).
         """
         low, high = self.low.copy(), self.high.copy()
         at, has = places(self.hashes, counts.hashes)
@@ -240,12 +239,12 @@ class Distribution(ByImage):
         if len(present) > sample:
             theta = int(self.hashes[present[sample]])
             in_sample = self.hashes < np.uint64(theta)
-        # If every value is there with its rows, parts and their order must make no difference.
+        # A complete distribution must not depend on how its rows were split.
         may_be = self.is_heavy | (theta == MAX_THETA and self.missed == 0)
         is_heavy = may_be & (self.low > 1)
         most = times * HEAVY
         if np.count_nonzero(is_heavy) > most:
-            # Of values with equal rows none stays: a choice by their hashes would leave the sample unlike the others.
+            # Drop all values that tie at the limit: choosing among them by hash would bias the sample.
             rows = self.low[is_heavy]
             is_heavy &= self.low > np.partition(rows, len(rows) - most - 1)[len(rows) - most - 1]
         kept = in_sample | is_heavy
@@ -258,7 +257,7 @@ class Distribution(ByImage):
         return found.within_bytes()
 
     def _most(self, gone: Flags) -> int:
-        """No value outside has more rows, once these are outside too."""
+        """The new ``missed`` if these values are dropped."""
         return max(self.missed, int(self.high[gone].max(initial=0)))
 
     def _only(self, kept: Flags) -> Distribution:

@@ -1,5 +1,5 @@
 """
-Open, read and write files by path or URI: the one room that knows file systems.
+Open, read and write files by path or URI.
 
 ``LocalStore`` uses the operating system and never imports pyarrow. ``ArrowStore`` covers everything else: a file system
 of pyarrow, or one of fsspec through pyarrow's adapter.

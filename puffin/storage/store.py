@@ -1,8 +1,8 @@
 """
 The interface of a store, and its errors.
 
-No reader ever sees an incomplete file: ``create``, ``put_if_absent`` and ``replace`` are the only ways to write. They
-differ in how they treat an existing file.
+``create``, ``put_if_absent`` and ``replace`` are the only ways to write, and differ in how they treat an existing file.
+No reader sees an incomplete file, unless an upload to a remote store is interrupted: `puffin.storage.arrow`.
 """
 
 from __future__ import annotations

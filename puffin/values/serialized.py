@@ -22,7 +22,7 @@ COMPILED_SLICE_ROWS = 1 << 17
 
 def slice_rows() -> int:
     """
-    Rows to process at a time, so that arrays of so many words fit a processor's cache.
+    Rows to process at a time, so that arrays of this many words fit into a processor's cache.
 
     Kernels use longer slices than numpy: threads wait for each other between slices, because Python runs one at a time.
     """
@@ -37,7 +37,7 @@ class Words:
     Attributes:
         low: The first eight bytes of each value.
         high: The next eight bytes; None if no value has more than eight.
-        length: Bytes per value: one number for all, or one per value if all are shorter than 16.
+        length: Bytes per value: one number for all, or one per value. Hashing takes those only if all are below 16.
     """
 
     low: WordArray
@@ -57,7 +57,7 @@ SerializedValues: TypeAlias = Words | ByteStrings
 
 
 def words_at(data: Any) -> WordArray:
-    """A little-endian word at every byte of a buffer that has seven more after it; gathering is an unaligned load."""
+    """A little-endian word at every byte of a buffer with seven more bytes after it; nothing is copied."""
     return np.ndarray((max(0, len(data) - 7),), np.uint64, data, strides=(1,))
 
 

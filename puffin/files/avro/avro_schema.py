@@ -104,7 +104,7 @@ def parse_schema(schema: Any) -> Record:
 
 
 def parse_type(schema: Any) -> Type:
-    """The type that a schema describes; errors are those of `parse_schema`."""
+    """The type that a schema describes; if it is broken, one of `puffin.files.avro.container.MALFORMED`."""
     return _type(schema, "", {})
 
 

@@ -1,5 +1,1 @@
-"""
-The parts of ORC files that pyarrow does not read: encryption, and timestamps beyond the range of nanoseconds.
-
-Independent of tables.
-"""
+"""ORC data and delete files, with what pyarrow does not read: encryption, and timestamps beyond nanoseconds."""
