@@ -1,9 +1,9 @@
 """
 Hash Arrow arrays and count the rows of each hash.
 
-`puffin.sketches.hashing.hash_array` repeats a hash for each row only where that costs nothing. Here the rows matter. A
-plain array gives one hash for each row anyway. For a dictionary-encoded or boolean array, this module counts the
-indices and hashes each entry once.
+`puffin.sketches.hashing.hash_array` may return one hash for many rows. This module also counts the rows. A plain array
+gives one hash for each row anyway. For a dictionary-encoded or boolean array, this module counts the indices and hashes
+each entry once.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from puffin.errors import UsageError
 from puffin.sketches.hash_arrays import Hashes, Rows
 from puffin.sketches.hashing import hash_serialized
+from puffin.values.encoders import order_of_decimals
 from puffin.values.plain_arrays import MAY_BE_EMPTY, plain_array
 from puffin.values.serialized import ByteStrings, SerializedValues, slice_rows
 from puffin.values.single_value import single_values
@@ -67,15 +68,13 @@ def hash_counted(values: pa.Array, rows: Rows, type_string: str) -> Iterator[Has
 
 def _hash_slice(values: pa.Array, rows: Rows, type_string: str) -> Iterator[Hashed]:
     parts = list(_hash_array(values, type_string))
-    if len(parts) == 1:
-        yield Hashed(parts[0][0], rows, parts[0][1])
-        return
-    # `single_values` groups decimals by length, which loses the order. So hash once for each binary digit of the rows:
-    # all values with that digit get the same rows, whatever their order.
-    for exponent in range(int(rows.max(initial=0)).bit_length()):
-        digit = np.int64(1 << exponent)
-        for hashes, of_part in _hash_array(values.filter(pa.array(rows & digit > 0)), type_string):
-            yield Hashed(hashes, np.full(len(hashes), digit), of_part)
+    if len(parts) > 1:
+        rows = rows[order_of_decimals(values, type_string)]
+    start = 0
+    for hashes, of_part in parts:
+        stop = start + len(hashes)
+        yield Hashed(hashes, rows[start:stop], of_part)
+        start = stop
 
 
 def _hash_array(array: pa.Array, type_string: str) -> Iterator[tuple[Hashes, SerializedValues]]:

@@ -2,8 +2,8 @@
 Hashes of tuples: one for each row of some columns.
 
 The hash of a tuple is that of a sketch (`puffin.sketches.hashing`) over the hashes of its values, eight bytes each, the
-lowest first. Null and the empty string, which have no hash, count as two more values: the numbers 2^63 and 2^63 + 1,
-which no hash is. So equal tuples of equally hashed types have equal hashes in every table, and the order of the columns
+lowest first. Null and the empty string, which have no hash, count as two more values: 2^63 and 2^63 + 1, which are
+never hashes. So equal tuples of equally hashed types have equal hashes in every table, and the order of the columns
 matters. A hash of a tuple is above 0 and below 2^63.
 """
 
@@ -12,18 +12,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from puffin.sketches.hash_arrays import Hashes
 from puffin.sketches.hashing import hash_serialized
-from puffin.values.encoders import decimal_words
+from puffin.values.encoders import order_of_decimals
 from puffin.values.plain_arrays import MAY_BE_EMPTY, plain_array
 from puffin.values.serialized import ByteStrings, Words, slice_rows
 from puffin.values.single_value import single_values
-from puffin.values.unscaled import minimal_sizes
-from puffin.values.value_type import ValueType
 
 NULL, EMPTY = 1 << 63, (1 << 63) + 1
 """Stand for values without a hash."""
@@ -85,14 +82,7 @@ def _in_order(values: pa.Array, type_string: str) -> Hashes:
         parts = [hash_serialized(part) for part in single_values(some, type_string)]
         here = found[start : start + step]
         if len(parts) > 1:
-            here[_order_of_groups(some, type_string)] = np.concatenate(parts)
+            here[order_of_decimals(some, type_string)] = np.concatenate(parts)
         elif parts:
             here[:] = parts[0]
     return found
-
-
-def _order_of_groups(values: pa.Array, type_string: str) -> npt.NDArray[np.intp]:
-    """The positions of decimals in the order in which `puffin.values.unscaled.minimal_bytes` groups them."""
-    type_ = ValueType.parse(type_string)
-    sizes = minimal_sizes(decimal_words(values.cast(pa.decimal128(type_.precision, type_.scale))))
-    return np.argsort(np.where(sizes <= _WORD, 0, np.where(sizes == 2 * _WORD, 1, 2)), kind="stable")

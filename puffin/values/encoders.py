@@ -24,7 +24,7 @@ from pyarrow import types as arrow_types
 
 from puffin.errors import CorruptDataFileError
 from puffin.values.serialized import ByteStrings, SerializedValues, Words
-from puffin.values.unscaled import minimal_bytes
+from puffin.values.unscaled import group_order, minimal_bytes
 from puffin.values.value_type import ValueType
 
 Encoder: TypeAlias = Callable[[pa.Array], Iterator[SerializedValues]]
@@ -160,6 +160,14 @@ def _encode_decimals(array: pa.Array, column: ValueType) -> Iterator[Words]:
     if words.shape[1] > 2 and (words[:, 2:] != words[:, 1:2] >> 63).any():
         raise _unfit(array, column, "values of at most 128 bits", "a longer one")
     return minimal_bytes(words[:, :2])
+
+
+def order_of_decimals(array: pa.Array, type_string: str) -> npt.NDArray[np.intp]:
+    """The positions of the values of a plain array in the order in which they are encoded, if in several groups."""
+    column = ValueType.parse(type_string)
+    is_unscaled = arrow_types.is_decimal(array.type) and array.type.scale == column.scale
+    words = decimal_words(array if is_unscaled else array.cast(pa.decimal128(column.precision, column.scale)))
+    return group_order(words[:, :2])
 
 
 def decimal_words(array: pa.Array) -> npt.NDArray[np.int64]:

@@ -51,6 +51,12 @@ def minimal_sizes(words: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return sizes.view(np.int64)
 
 
+def group_order(words: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
+    """The positions of values in the order in which `minimal_bytes` yields them; the words have two columns."""
+    sizes = minimal_sizes(words)
+    return np.argsort(np.where(sizes <= 8, 0, np.where(sizes == 16, 1, 2)), kind="stable")
+
+
 def total_minimal_size(words: npt.NDArray[np.int64]) -> int:
     """The total size of the values in `minimal_bytes`; the words have two columns."""
     if kernels_ready():
