@@ -18,13 +18,13 @@ import pyarrow as pa
 
 from puffin.errors import PuffinError, UnsupportedTypeError
 from puffin.index.xxhash import hash_serialized
+from puffin.values.decimals import plain_width
 from puffin.values.json_values import arrow_type, to_scalar
 from puffin.values.plain_arrays import storage_of
 from puffin.values.serialized import ByteStrings, SerializedValues, WordArray, Words
 from puffin.values.single_value import single_values
 from puffin.values.value_type import ValueType, hashes_alike
 
-_INT32_DIGITS, _INT64_DIGITS = 9, 18
 _NO_HASHES: WordArray = np.zeros(0, np.uint64)
 
 
@@ -55,12 +55,6 @@ def check_indexable(type_: str) -> None:
         raise UnsupportedTypeError("a boolean column has two values, so an index cannot exclude files")
 
 
-def decimal_width(precision: int) -> int:
-    """The fewest bytes of two's complement that hold every number of this many digits."""
-    largest: int = 10**precision
-    return (largest.bit_length() + 8) // 8
-
-
 def hash_scalar(type_: str, stored_type: str, value: Any) -> WordArray | None:
     """
     The hashes, one of which a filter of ``stored_type`` has if a row holds this value of ``type_``, in JSON form.
@@ -88,8 +82,8 @@ def _decimals(array: pa.Array, column: ValueType) -> Iterator[SerializedValues]:
     if len(plain) == 0:
         return
     words = np.frombuffer(plain.buffers()[1], "<u8", len(plain) * 2, plain.offset * 16).reshape(-1, 2)
-    width = _plain_width(column.precision)
-    if column.precision <= _INT64_DIGITS:
+    width = plain_width(column.precision)
+    if width <= 8:
         yield Words(words[:, 0].copy(), None, width)
         return
     backwards = words.view(np.uint8)[:, ::-1][:, 16 - width :]
@@ -124,9 +118,5 @@ def _widest_alike(type_: str) -> str:
     column = ValueType.parse(type_)
     if column.name != "decimal":
         return type_
-    digits = max(each for each in range(1, 39) if _plain_width(each) == _plain_width(column.precision))
+    digits = max(each for each in range(1, 39) if plain_width(each) == plain_width(column.precision))
     return f"decimal({digits}, {column.scale})"
-
-
-def _plain_width(precision: int) -> int:
-    return 4 if precision <= _INT32_DIGITS else 8 if precision <= _INT64_DIGITS else decimal_width(precision)

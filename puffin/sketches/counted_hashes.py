@@ -20,7 +20,7 @@ from puffin.errors import UsageError
 from puffin.sketches.hash_arrays import Hashes, Rows
 from puffin.sketches.hashing import hash_serialized
 from puffin.values.encoders import order_of_decimals
-from puffin.values.plain_arrays import MAY_BE_EMPTY, plain_array
+from puffin.values.plain_arrays import MAY_BE_EMPTY, plain_array, rows_of_entries
 from puffin.values.serialized import ByteStrings, SerializedValues, slice_rows
 from puffin.values.single_value import single_values
 
@@ -38,7 +38,7 @@ def hash_rows(array: pa.Array | pa.ChunkedArray, type_string: str) -> Iterator[H
     for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else [array]:
         plain = plain_array(chunk)
         if isinstance(plain, pa.DictionaryArray):
-            yield from hash_counted(plain.dictionary, _histogram(plain), type_string)
+            yield from hash_counted(plain.dictionary, rows_of_entries(plain), type_string)
         elif pa.types.is_boolean(plain.type):
             rows = np.array([plain.false_count, plain.true_count])
             yield from hash_counted(pa.array([False, True]), rows, type_string)
@@ -88,17 +88,6 @@ def _hash_array(array: pa.Array, type_string: str) -> Iterator[tuple[Hashes, Ser
 def _without_empty(values: ByteStrings) -> ByteStrings:
     is_kept = values.offsets[1:] > values.offsets[:-1]
     return ByteStrings(values.data, np.append(values.offsets[:-1][is_kept], values.offsets[-1]))
-
-
-def _histogram(array: pa.DictionaryArray) -> Rows:
-    indices, nulls = array.indices, array.indices.null_count
-    if nulls == len(indices):
-        return np.zeros(len(array.dictionary), np.int64)
-    # Counting nulls as the first entry and subtracting them is faster than filtering them.
-    positions = indices.fill_null(0).to_numpy().astype(np.int64, copy=False)
-    rows = np.bincount(positions, minlength=len(array.dictionary))
-    rows[0] -= nulls
-    return rows
 
 
 def _entries(array: pa.DictionaryArray, rows: Rows) -> tuple[pa.Array, Rows]:

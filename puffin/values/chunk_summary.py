@@ -1,9 +1,8 @@
 """
 Count rows, nulls, NaNs, bytes and bounds of a column chunk while it is read.
 
-Facts in the footer come from there. The rest is counted in the arrays that pass by, and nothing extra is read: if only
-the dictionary page is opened, the number of rows of each value stays unknown, and so does all that the footer does not
-tell.
+What the footer states is taken from it. The rest is counted in the arrays that are read anyway: if that is only the
+dictionary page, the rows of each value stay unknown.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import pyarrow as pa
 from puffin.values.column_bounds import NO_VALUES, UNKNOWN
 from puffin.values.column_chunk import ChunkStatistics, Values
 from puffin.values.column_summary import known_sum
-from puffin.values.plain_arrays import comparable_array
+from puffin.values.plain_arrays import comparable_array, rows_of_entries
 from puffin.values.row_summary import RowSummary, has_nan
 from puffin.values.stored_bounds import array_bounds, stored_bounds
 from puffin.values.value_sizes import total_size, value_width
@@ -121,6 +120,6 @@ class ChunkSummary:
 
 
 def _entries(array: pa.DictionaryArray) -> tuple[pa.Array, npt.NDArray[np.int64]]:
-    rows = np.bincount(array.indices.drop_null().to_numpy(), minlength=len(array.dictionary))
+    rows = rows_of_entries(array)
     is_used = rows > 0
     return comparable_array(array.dictionary).filter(pa.array(is_used)), rows[is_used]

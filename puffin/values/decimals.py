@@ -22,6 +22,12 @@ def unscaled_bytes(unscaled: int) -> bytes:
     return unscaled.to_bytes((unscaled + (unscaled < 0)).bit_length() // 8 + 1, "big", signed=True)
 
 
+def plain_width(precision: int) -> int:
+    """The bytes of a decimal in Parquet's PLAIN encoding: 4, 8, or the fewest that hold all digits and the sign."""
+    largest: int = 10**precision
+    return 4 if precision <= 9 else 8 if precision <= 18 else (largest.bit_length() + 8) // 8
+
+
 def to_unscaled(value: decimal.Decimal, scale: int) -> int:
     """The unscaled number; cuts off digits beyond the scale."""
     return int(value.scaleb(scale, _EXACT))

@@ -7,6 +7,8 @@ hold a view's bytes.
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 MAY_BE_EMPTY = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
@@ -34,6 +36,18 @@ def type_of_values(arrow_type: pa.DataType) -> pa.DataType:
 def plain_array(array: pa.Array) -> pa.Array:
     """The stored array in a layout that Arrow filters and compares; a dictionary array stays one."""
     return without_views(storage_of(array))
+
+
+def rows_of_entries(array: pa.DictionaryArray) -> npt.NDArray[np.int64]:
+    """The rows of each entry of the dictionary."""
+    indices, nulls = array.indices, array.indices.null_count
+    if nulls == len(indices):
+        return np.zeros(len(array.dictionary), np.int64)
+    # Counting nulls as the first entry and subtracting them is faster than filtering them.
+    positions = indices.fill_null(0).to_numpy().astype(np.int64, copy=False)
+    rows = np.bincount(positions, minlength=len(array.dictionary))
+    rows[0] -= nulls
+    return rows
 
 
 def comparable_array(array: pa.Array) -> pa.Array:

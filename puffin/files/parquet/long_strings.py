@@ -21,6 +21,7 @@ from puffin.files.parquet.page_header import Page
 from puffin.files.parquet.pages import ChunkPages, PageValues, has_readable_pages
 from puffin.files.parquet.parquet_footer import BIT_PACKED, BYTE_ARRAY, PLAIN, RLE, ColumnChunk
 from puffin.files.parquet.thrift import MALFORMED
+from puffin.values.value_bytes import binary_array
 
 PIECE_BYTES = 16 * 1024 * 1024  # the most bytes of a piece with several strings
 MIN_CHUNK_BYTES = 64 * 1024 * 1024  # pyarrow may hold every page of a smaller chunk
@@ -99,10 +100,7 @@ def _checked(count: int, size: int) -> int:
 
 def _piece(strings: list[bytes], counts: Counts | None, end: int) -> tuple[pa.Array, Counts]:
     """The strings before place ``end`` of the page."""
-    offsets = np.zeros(len(strings) + 1, np.int64)
-    np.cumsum([len(string) for string in strings], out=offsets[1:])
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(strings))]
-    array = pa.Array.from_buffers(pa.large_binary(), len(strings), buffers)
+    array = binary_array(np.array(list(map(len, strings)), np.int64), np.frombuffer(b"".join(strings), np.uint8))
     if counts is None:
         return array, np.ones(len(strings), np.int64)
     return used_values(array, counts[end - len(strings) : end])
