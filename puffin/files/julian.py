@@ -8,6 +8,7 @@ time zone. Spark reads Delta tables that way. Iceberg's reader takes the days as
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,50 +29,41 @@ _ALL_ZONES = -2_208_988_800_000_000  # 1900-01-01: since then the time zones of 
 _MICROS = {"s": 1_000_000, "ms": 1000, "us": 1, "ns": 0.001}
 
 
-def refuse_julian(
-    rows: Iterable[Rows], columns: Iterable[FileColumn], metadata: pq.FileMetaData, where: str
-) -> Iterator[Rows]:
-    """Pass on the rows of a file with this footer; UnsupportedTableError if a value may be a Julian date."""
-    columns = [column for column in columns if column.names]
-    switches = {column.column.field_id: _switch(metadata, column) for column in columns}
-    names = {column.column.field_id: column.column.name for column in columns}
+Switches: TypeAlias = Mapping[int, int]
+"""When the certain values of a column start, in days or microseconds since the epoch, by field id."""
+
+
+def switches_of(metadata: pq.FileMetaData, columns: Iterable[FileColumn]) -> Switches:
+    """The columns of a file with this footer that may have Julian dates."""
+    keys: Mapping[bytes, bytes] = metadata.metadata or {}
+    version = keys.get(_VERSION)
+    if version is None:
+        return {}
+    is_legacy = version < _FIRST_CORRECTED or _LEGACY in keys
+    is_legacy_int96 = version < _FIRST_CORRECTED_INT96 or _LEGACY_INT96 in keys
+    leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)] if is_legacy or is_legacy_int96 else []
+    of_int96 = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
+    first_time = _GREGORIAN_DAY * _DAY if keys.get(_TIME_ZONE) == b"UTC" else _ALL_ZONES
+    found = {}
+    for column, names in ((each.column, each.names) for each in columns if each.names):
+        if column.type == "date" and is_legacy:
+            found[column.field_id] = _GREGORIAN_DAY
+        elif column.type == "timestamptz" and (is_legacy_int96 if ".".join(names) in of_int96 else is_legacy):
+            found[column.field_id] = first_time
+    return found
+
+
+def refuse_julian(rows: Iterable[Rows], switches: Switches, names: Mapping[int, str], where: str) -> Iterator[Rows]:
+    """Pass on the rows of a file; UnsupportedTableError if a value may be a Julian date. ``names`` are by field id."""
     for found in rows:
-        for field_id, values in found.columns.items():
-            switch = switches.get(field_id)
-            if switch is not None and (oldest := _oldest(values.array)) is not None and oldest < switch:
+        for field_id in switches.keys() & found.columns.keys():
+            oldest, switch = _oldest(found.columns[field_id].array), switches[field_id]
+            if oldest is not None and oldest < switch:
                 raise UnsupportedTableError(
                     f"{where}: column {names[field_id]}: values before {_day(switch)} are Julian dates in a file of "
                     "Spark's legacy mode, which this version does not read: leave the column out, or rewrite the file"
                 )
         yield found
-
-
-def may_be_julian(metadata: pq.FileMetaData, column: FileColumn) -> bool:
-    """Whether a column of a file with this footer may have Julian dates."""
-    return _switch(metadata, column) is not None
-
-
-def _switch(metadata: pq.FileMetaData, column: FileColumn) -> int | None:
-    """When the column's certain values start, in days or microseconds since the epoch; None if all are certain."""
-    keys: Mapping[bytes, bytes] = metadata.metadata or {}
-    type_ = column.column.type
-    if type_ not in ("date", "timestamptz") or (version := keys.get(_VERSION)) is None:
-        return None
-    if type_ == "timestamptz" and _is_int96(metadata, column.names):
-        is_legacy = version < _FIRST_CORRECTED_INT96 or _LEGACY_INT96 in keys
-    else:
-        is_legacy = version < _FIRST_CORRECTED or _LEGACY in keys
-    if not is_legacy:
-        return None
-    if type_ == "date":
-        return _GREGORIAN_DAY
-    return _GREGORIAN_DAY * _DAY if keys.get(_TIME_ZONE) == b"UTC" else _ALL_ZONES
-
-
-def _is_int96(metadata: pq.FileMetaData, names: tuple[str, ...]) -> bool:
-    path = ".".join(names)
-    leaves = (metadata.schema.column(i) for i in range(metadata.num_columns))
-    return any(leaf.path == path and leaf.physical_type == "INT96" for leaf in leaves)
 
 
 def _oldest(array: pa.Array) -> float | None:

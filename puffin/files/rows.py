@@ -28,7 +28,7 @@ class Rows:
     Attributes:
         columns: Values by field id. A column is missing if its values came before.
         written: As ``columns``, of the deleted rows between them too; None if no row is deleted.
-        bytes_read: Compressed bytes of what was opened for these rows and those before; each byte is told once.
+        bytes_read: Compressed bytes of what was opened for these rows and those before; each byte is counted once.
         summaries: By field id, of all rows since the last summaries.
     """
 
@@ -39,16 +39,22 @@ class Rows:
     summaries: Mapping[int, RowSummary] = dataclasses.field(default_factory=dict)
 
 
-def summarized(batches: Iterable[Rows], summaries: Mapping[int, ChunkSummary], bytes_read: int) -> Iterator[Rows]:
-    """Pass on batches with a value for each row; then the summaries, by field id, and the bytes of all of them."""
-    live = 0
-    for rows in batches:
-        yield rows
-        # Only now: the consumer, who hashes the values, should be the first to report errors in them.
+def summarized(
+    batches: Iterable[Rows], summaries: Mapping[int, ChunkSummary], bytes_read: int, rows: int | None = None
+) -> Iterator[Rows]:
+    """
+    Pass on batches; then the summaries of their columns, by field id, and the bytes of all of them.
+
+    ``rows`` are the rows of all batches, if these do not count them.
+    """
+    counted = 0
+    for batch in batches:
+        yield batch
+        # After the yield, so that errors in values are raised where they are hashed.
         for field_id, summary in summaries.items():
-            summary.see_rows(rows.columns[field_id].array)
-        live += rows.count
-    totals = {field_id: summary.total(live) for field_id, summary in summaries.items()}
+            summary.see_values(batch.columns[field_id])
+        counted += batch.count
+    totals = {field_id: summary.total(counted if rows is None else rows) for field_id, summary in summaries.items()}
     yield Rows(0, {}, bytes_read=bytes_read, summaries=totals)
 
 

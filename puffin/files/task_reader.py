@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from puffin.files.data_file import DataFile
 from puffin.files.data_file_errors import errors_about
 from puffin.files.deletes.position_deletes import read_positions
 from puffin.files.file_columns import FileColumn, FileColumns, partition_constants
 from puffin.files.formats import DataFiles
-from puffin.files.julian import may_be_julian, refuse_julian
+from puffin.files.julian import Switches, refuse_julian, switches_of
 from puffin.files.rows import Reading, Rows, Selection, Wants
 from puffin.format.deletion_vector import DeletionVector
 from puffin.storage.data_uri import content_of
@@ -74,8 +73,9 @@ class TaskReader:
             of_file = self._files.columns(file, context)
             self.has_used_mapping |= not context.by_name and of_file.lacks_ids
             columns = self._locate(of_file, self._batch.columns, task.data_file)
-            footer = file.footer if context.rebases_dates else None
-            columns, bytes_lifted = self._lifted(task, file, columns, footer)
+            has_dates = context.rebases_dates and file.footer is not None
+            switches = switches_of(file.footer, columns) if has_dates else {}
+            columns, bytes_lifted = self._lifted(task, file, columns, switches)
             if bytes_lifted:
                 yield Rows(0, {}, bytes_read=bytes_lifted)
                 if not columns:
@@ -88,19 +88,20 @@ class TaskReader:
                 wants=self._wants,
             )
             rows = file.rows(reading)
-            yield from rows if footer is None else refuse_julian(rows, columns, footer, path)
+            names = {each.column.field_id: each.column.name for each in columns}
+            yield from refuse_julian(rows, switches, names, path) if switches else rows
 
     def _lifted(
-        self, task: FileScanTask, file: DataFile, columns: Sequence[FileColumn], footer: pq.FileMetaData | None
+        self, task: FileScanTask, file: DataFile, columns: Sequence[FileColumn], switches: Switches
     ) -> tuple[tuple[FileColumn, ...], int]:
         """The columns that have to be read, and the bytes of the filters of the others."""
         if self._lift is None:
             return tuple(columns), 0
         unread, size = [], 0
         for column in columns:
-            is_julian = footer is not None and may_be_julian(footer, column)
-            is_needed = column.column.field_id in self._wants.side_by_side
-            bitsets = () if is_julian or is_needed else file.bloom_filters(column)
+            field_id = column.column.field_id
+            is_read = field_id in switches or field_id in self._wants.side_by_side
+            bitsets = () if is_read else file.bloom_filters(column)
             if bitsets and self._lift(task, column.column, bitsets):
                 size += sum(map(len, bitsets))
             else:

@@ -11,7 +11,7 @@ import pytest
 
 from puffin.errors import UnsupportedTableError
 from puffin.files.file_columns import FileColumn
-from puffin.files.julian import refuse_julian
+from puffin.files.julian import refuse_julian, switches_of
 from puffin.files.rows import Rows
 from puffin.tables.base import Column
 from puffin.values.column_chunk import Values
@@ -32,7 +32,7 @@ def passes(array: pa.Array, type_: str, keys: dict[str, str], *, int96: bool = F
     column = FileColumn(Column(1, "c", type_, (1,), (None,)), ("c",), None)
     rows = Rows(len(array), {1: Values(array)})
     try:
-        assert list(refuse_julian([rows], [column], pq.ParquetFile(out).metadata, "x")) == [rows]
+        assert list(refuse_julian([rows], switches_of(pq.ParquetFile(out).metadata, [column]), {1: "c"}, "x")) == [rows]
     except UnsupportedTableError as exc:
         return "x: column c: values before 1" not in str(exc)
     return True

@@ -24,6 +24,7 @@ from puffin.errors import CorruptDataFileError
 from puffin.files.file_columns import FileColumn
 from puffin.files.parquet.parquet_footer import ColumnChunk, RowGroup
 from puffin.files.parquet.thrift import MALFORMED, Shape, read_struct
+from puffin.values.decimals import plain_width
 from puffin.values.value_type import ValueType
 
 _BLOCK_BYTES, _WORDS = 32, 8
@@ -34,19 +35,20 @@ _HEADER: Shape = {1: None, 2: {_BLOCK: None}, 3: {_XXHASH: None}, 4: {_UNCOMPRES
 
 
 def read_bloom_filters(
-    source: pa.NativeFile, metadata: pq.FileMetaData, row_groups: Sequence[RowGroup], column: FileColumn
+    source: pa.NativeFile, metadata: pq.FileMetaData, row_groups: Sequence[RowGroup], column: FileColumn, place: int
 ) -> Sequence[bytes]:
-    """Implements `puffin.files.data_file.DataFile.bloom_filters`; OSError if the storage fails."""
-    if not column.names or column.constant is not None or len(row_groups) != metadata.num_row_groups:
-        return ()
-    path = ".".join(column.names)
-    leaves = [place for place in range(metadata.num_columns) if metadata.schema.column(place).path == path]
-    if len(leaves) != 1 or not _hashes_plain_bytes(metadata.schema.column(leaves[0]), column.column.type):
+    """
+    Implements `puffin.files.data_file.DataFile.bloom_filters`; OSError if the storage fails.
+
+    ``place`` is that of the column among the leaves.
+    """
+    is_alike = _hashes_plain_bytes(metadata.schema.column(place), column.column.type)
+    if not is_alike or len(row_groups) != metadata.num_row_groups:
         return ()
     found = []
     for index, group in enumerate(row_groups):
         if metadata.row_group(index).num_rows > 0:
-            bitset = _read(source, group, leaves[0], column.names)
+            bitset = _read(source, group, place, column.names)
             if bitset is None:
                 return ()
             found.append(bitset)
@@ -103,7 +105,6 @@ def _is_sound(bitset: bytes) -> bool:
 
 # --- types whose values have the same PLAIN bytes in the file and in the index ------------------------------------
 
-_INT32_DIGITS, _INT64_DIGITS = 9, 18
 _SIGNED = {8, 16, 32}
 
 
@@ -131,11 +132,10 @@ def _integer(leaf: pq.ColumnSchema, logical: Mapping[str, object], column: Value
 def _decimal(leaf: pq.ColumnSchema, logical: Mapping[str, object], column: ValueType) -> bool:
     if logical["Type"] != "Decimal" or logical["scale"] != column.scale:
         return False
-    if column.precision <= _INT64_DIGITS:
-        physical: str = "INT32" if column.precision <= _INT32_DIGITS else "INT64"
-        return bool(leaf.physical_type == physical)
-    fewest = (int(10**column.precision).bit_length() + 8) // 8
-    return bool(leaf.physical_type == "FIXED_LEN_BYTE_ARRAY" and leaf.length == fewest)
+    width = plain_width(column.precision)
+    if width <= 8:
+        return bool(leaf.physical_type == ("INT32" if width == 4 else "INT64"))
+    return bool(leaf.physical_type == "FIXED_LEN_BYTE_ARRAY" and leaf.length == width)
 
 
 def _fixed(leaf: pq.ColumnSchema, logical: Mapping[str, object], column: ValueType) -> bool:

@@ -117,6 +117,10 @@ class ChunkPlan:
         return self.chunk.dictionary_page_size if is_page else self.chunk.total_compressed_size
 
 
+ROW_BY_ROW = ChunkPlan(Route.ROWS, None, None)
+"""The plan for a column that is no leaf of the file."""
+
+
 class ChunkPlanner:
     """
     Plans the chunks of one file; reads everything row by row if the footer is invalid.

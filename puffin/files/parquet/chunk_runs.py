@@ -2,7 +2,7 @@
 Chunks of one column in neighbouring row groups, which are read together.
 
 Each chunk that is read alone costs Python as much as some thousand values do, so those of small row groups are joined.
-A joined summary is that of its chunks: only chunks of which the footer leaves the same to be counted are joined.
+Chunks are joined only if their footers leave the same facts to be counted, since they share a summary.
 """
 
 from __future__ import annotations
@@ -28,22 +28,20 @@ class PlannedChunk:
 
     Attributes:
         group: The place of its row group among those of the window.
-        plan: None for a column whose value is a constant.
         summary: None if nobody wants it.
     """
 
     column: FileColumn
     group: int
     rows: int
-    plan: ChunkPlan | None
+    plan: ChunkPlan
     summary: ChunkSummary | None
 
     def goes_with(self, other: PlannedChunk) -> bool:
         """Whether both may be joined, whatever their size."""
-        if self.plan is None or other.plan is None or not (self.plan.joins and other.plan.joins):
-            return False
         one, two = self.summary, other.summary
-        return one is None or two is None or one.lacks == two.lacks
+        lack_same = one is None or two is None or one.lacks == two.lacks
+        return self.plan.joins and other.plan.joins and lack_same
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ class ChunkRun:
 
     @property
     def bytes_read(self) -> int:
-        return sum(chunk.plan.bytes_read for chunk in self.chunks if chunk.plan is not None)
+        return sum(chunk.plan.bytes_read for chunk in self.chunks)
 
     @property
     def rows(self) -> int:
@@ -62,8 +60,7 @@ class ChunkRun:
 
     def read(self, source: pa.NativeFile) -> Iterator[Values] | None:
         """The values, not row by row; None if the chunks have to be read row by row, or one by one."""
-        first = self.chunks[0].plan
-        return None if first is None else first.read(source, [c.plan for c in self.chunks[1:] if c.plan is not None])
+        return self.chunks[0].plan.read(source, [chunk.plan for chunk in self.chunks[1:]])
 
     def summary(self) -> ChunkSummary | None:
         """A new summary of all chunks, before any value was seen; None if nobody wants it."""
@@ -80,11 +77,10 @@ def runs(chunks: Iterable[PlannedChunk]) -> Iterator[ChunkRun]:
     run: list[PlannedChunk] = []
     held = 0
     for chunk in chunks:
-        size = 0 if chunk.plan is None else chunk.plan.held_bytes
-        if run and not (held + size <= MAX_JOINED_BYTES and chunk.goes_with(run[0])):
+        if run and not (held + chunk.plan.held_bytes <= MAX_JOINED_BYTES and chunk.goes_with(run[0])):
             yield ChunkRun(run)
             run, held = [], 0
         run.append(chunk)
-        held += size
+        held += chunk.plan.held_bytes
     if run:
         yield ChunkRun(run)

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from puffin.files.data_file import DataFile, Path
 from puffin.files.file_columns import FileColumn
 from puffin.files.parquet.bloom_filters import read_bloom_filters
-from puffin.files.parquet.chunk_plan import ChunkPlan, ChunkPlanner
+from puffin.files.parquet.chunk_plan import ROW_BY_ROW, ChunkPlan, ChunkPlanner
 from puffin.files.parquet.chunk_runs import ChunkRun, PlannedChunk, runs
 from puffin.files.parquet.contradictions import check_chunk
 from puffin.files.parquet.encryption import read_plain_footer
@@ -55,7 +55,10 @@ class ParquetDataFile(DataFile):
         yield from self._parquet.iter_batches(columns=columns, use_threads=False)
 
     def bloom_filters(self, column: FileColumn, /) -> Sequence[bytes]:
-        return read_bloom_filters(self._source, self.footer, self._layout.planner.row_groups, column)
+        place = self._layout.places.get(".".join(column.names))
+        if place is None or column.constant is not None:
+            return ()
+        return read_bloom_filters(self._source, self.footer, self._layout.planner.row_groups, column, place)
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
         reader = _RowGroupReader(self._source, self._parquet, self._layout, reading)
@@ -156,7 +159,7 @@ class _RowGroupReader:
     def _planned(
         self, column: FileColumn, place: int, group: _RowGroup, plans: Mapping[Path, ChunkPlan]
     ) -> PlannedChunk:
-        plan = plans.get(column.names) if column.constant is None else None
+        plan = plans.get(column.names, ROW_BY_ROW)
         summary = None
         if self._wants.summaries:
             summary = ChunkSummary(column.column.type, self._statistics(group.metadata, column.names, plan))
@@ -174,13 +177,8 @@ class _RowGroupReader:
         if found is None:
             return run.chunks
         summary = run.summary()
-        for values in found:
-            yield Rows(0, {field_id: values})
-            # Only now: the consumer, who hashes the values, should be the first to report errors in them.
-            if summary is not None:
-                summary.see_values(values)
-        summaries = {} if summary is None else {field_id: summary.total(run.rows)}
-        yield Rows(0, {}, bytes_read=run.bytes_read, summaries=summaries)
+        summaries = {} if summary is None else {field_id: summary}
+        yield from summarized((Rows(0, {field_id: values}) for values in found), summaries, run.bytes_read, run.rows)
         return ()
 
     def _read_rest(self, row_group: _RowGroup, rest: Sequence[PlannedChunk]) -> Iterator[Rows]:
@@ -197,9 +195,9 @@ class _RowGroupReader:
         batches = _row_batches(self._opened_for(rest), place, group, paths, rows)
         yield from summarized(self._selection.rows(batches, columns, first_row), summaries, bytes_read)
 
-    def _statistics(self, group: pq.RowGroupMetaData, path: Path, plan: ChunkPlan | None) -> ChunkStatistics:
+    def _statistics(self, group: pq.RowGroupMetaData, path: Path, plan: ChunkPlan) -> ChunkStatistics:
         place = self._layout.places.get(".".join(path))
-        if plan is None or plan.arrow_type is None or place is None:
+        if plan.arrow_type is None or place is None:
             return ChunkStatistics()
         if plan.chunk is not None:
             check_chunk(plan.chunk)
@@ -213,8 +211,8 @@ class _RowGroupReader:
 
     def _opened_for(self, chunks: Sequence[PlannedChunk]) -> pq.ParquetFile:
         # Opening a file decides which columns are read as dictionaries; this does not read its footer again.
-        plans = {chunk.column.names: chunk.plan for chunk in chunks if chunk.plan is not None}
-        paths = tuple(sorted(".".join(path) for path, plan in plans.items() if plan.reads_as_dictionary(self._source)))
+        encoded = (chunk.column.names for chunk in chunks if chunk.plan.reads_as_dictionary(self._source))
+        paths = tuple(sorted(map(".".join, encoded)))
         if paths not in self._opened:
             self._opened[paths] = _open(self._source, self._layout.footer, paths)
         return self._opened[paths]
