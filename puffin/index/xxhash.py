@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from puffin.kernels import kernels_ready
-from puffin.values.serialized import ByteStrings, SerializedValues, WordArray, words_at
+from puffin.values.serialized import ByteStrings, SerializedValues, WordArray, for_kernel, words_at
 
 _P1, _P2, _P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
 _P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
@@ -38,7 +38,7 @@ def _hash_compiled(values: SerializedValues) -> WordArray:
         return hash_strings(data, words_at(data), values.offsets)
     # Arrow may place its buffers at odd addresses.
     if values.high is None:
-        return hash_words(np.require(values.low, np.uint64, ["A", "C"]), np.uint64(int(values.length)))
+        return hash_words(for_kernel(values.low), np.uint64(int(values.length)))
     return hash_blocks(np.require(values.low, np.uint64, ["A"]), np.require(values.high, np.uint64, ["A"]))
 
 

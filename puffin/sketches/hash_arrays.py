@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from puffin.kernels import kernels_ready
+from puffin.values.serialized import for_kernel
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 Rows: TypeAlias = npt.NDArray[np.int64]
 Counts: TypeAlias = npt.NDArray[np.uint64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
-_Number = TypeVar("_Number", bound=np.generic)
 
 BUCKET_SHIFT = np.uint64(16)
 """The bits of a hash below those that choose its bucket; the same as in `puffin.kernels.heavy`, which loads numba."""
-_ONE_EACH = np.broadcast_to(np.uint64(1), 1 << 40)  # one row for each of any number of hashes, in the memory of one
+_ONE_EACH = np.broadcast_to(np.uint64(1), 1 << 40)  # a long array of ones that takes the memory of one
 
 
 def is_first_of_run(ascending: Hashes) -> Flags:
@@ -28,11 +28,11 @@ def is_first_of_run(ascending: Hashes) -> Flags:
 
 
 def order_of(hashes: Hashes) -> npt.NDArray[np.int64]:
-    """The positions of hashes in ascending order, of which equal ones are in any order."""
+    """The positions of hashes in ascending order; equal hashes come in any order."""
     if kernels_ready():
         from puffin.kernels import hashes as kernels
 
-        order = kernels.order_of(np.require(hashes, np.uint64, ["C", "A"]))
+        order = kernels.order_of(for_kernel(hashes))
         if len(order) == len(hashes):
             return order
     return hashes.argsort()
@@ -77,12 +77,6 @@ def in_buckets(hashes: Hashes, rows: Counts, count: int) -> Counts:
     return found
 
 
-def for_kernel(numbers: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
-    """Contiguous and at addresses that kernels expect; mostly the same array."""
-    flags = numbers.flags
-    return numbers if flags.c_contiguous and flags.aligned else np.require(numbers, requirements=["C", "A"])
-
-
 def rows_for_kernel(rows: Rows | None, count: int) -> Counts:
-    """As `for_kernel`, of so many hashes; None is one row for each."""
+    """The rows of ``count`` hashes for a kernel; None means one row each."""
     return _ONE_EACH[:count] if rows is None else for_kernel(rows).view(np.uint64)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from puffin.kernels import kernels_ready
-from puffin.values.serialized import SLICE_ROWS, ByteStrings, SerializedValues, WordArray, Words, words_at
+from puffin.values.serialized import SLICE_ROWS, ByteStrings, SerializedValues, WordArray, Words, for_kernel, words_at
 from puffin.values.single_value import single_values
 
 _Integers: TypeAlias = npt.NDArray[np.int64]
@@ -71,7 +71,7 @@ def _hash_words_compiled(values: Words) -> WordArray:
     from puffin.kernels.murmur import hash_blocks, hash_pairs_of_lengths, hash_words, hash_words_of_lengths
 
     if values.high is None:
-        low = np.require(values.low, np.uint64, ["C", "A"])  # Arrow may place its buffers at odd addresses
+        low = for_kernel(values.low)  # Arrow may place its buffers at odd addresses
         if isinstance(values.length, int):
             return hash_words(low, np.uint64(values.length))
         return hash_words_of_lengths(low, values.length)

@@ -16,9 +16,10 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from puffin.sketches.hash_arrays import Counts, Hashes, Rows, for_kernel, is_first_of_run, order_of, rows_for_kernel
+from puffin.sketches.hash_arrays import Counts, Hashes, Rows, is_first_of_run, order_of, rows_for_kernel
 from puffin.sketches.smallest import distinct_below, theta_of
 from puffin.sketches.theta_image import MAX_THETA
+from puffin.values.serialized import for_kernel
 
 _LEAST_WORTH_SORTING = 1 << 15
 _FEWEST_SLOTS, _SLOTS = 1 << 12, 1 << 16

@@ -13,6 +13,7 @@ import numpy as np
 from puffin.kernels import kernels_ready
 from puffin.sketches.hash_arrays import Hashes, is_first_of_run, order_of
 from puffin.sketches.theta_image import MAX_THETA
+from puffin.values.serialized import for_kernel
 
 _LEAST_WORTH_SORTING = 1 << 14
 _PART = 32  # one value in this many is looked at, to tell how many there are
@@ -66,7 +67,7 @@ class SmallestHashes:
         if kernels_ready():
             from puffin.kernels.hashes import distinct, hashes_below
 
-            below = hashes_below(np.require(hashes, np.uint64, ["C", "A"]), np.uint64(self._theta))
+            below = hashes_below(for_kernel(hashes), np.uint64(self._theta))
             return distinct(below)  # else columns of few values would be sorted again and again
         return hashes[hashes < np.uint64(self._theta)]
 

@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from puffin.sketches.distribution_image import BUCKETS
-from puffin.sketches.hash_arrays import Counts, Hashes, Rows, for_kernel, in_buckets, order_of, rows_for_kernel
+from puffin.sketches.hash_arrays import Counts, Hashes, Rows, in_buckets, order_of, rows_for_kernel
 from puffin.sketches.picked_values import PickedValues
 from puffin.sketches.smallest import distinct_below, theta_of
 from puffin.sketches.tally_state import TallyState, many_of
 from puffin.sketches.theta_image import MAX_THETA
-from puffin.values.serialized import SerializedValues
+from puffin.values.serialized import SerializedValues, for_kernel
 
 _SLOTS = 1 << 12, 1 << 14, 1 << 16
 _SLOTS_PER_VALUE = 8  # in a new table; the fewer slots are used, the more searches end at the first one

@@ -7,7 +7,7 @@ Short values are words, which the hash takes directly. All others are bytes and 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from puffin.kernels import kernels_ready
 
 WordArray: TypeAlias = npt.NDArray[np.uint64]
+_Number = TypeVar("_Number", bound=np.generic)
 
 SLICE_ROWS = 1 << 14
 COMPILED_SLICE_ROWS = 1 << 17
@@ -54,6 +55,12 @@ class ByteStrings:
 
 
 SerializedValues: TypeAlias = Words | ByteStrings
+
+
+def for_kernel(numbers: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
+    """Contiguous and at addresses that kernels expect; mostly the same array."""
+    flags = numbers.flags
+    return numbers if flags.c_contiguous and flags.aligned else np.require(numbers, requirements=["C", "A"])
 
 
 def words_at(data: Any) -> WordArray:

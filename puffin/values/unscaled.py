@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from puffin.kernels import kernels_ready
-from puffin.values.serialized import SLICE_ROWS, WordArray, Words
+from puffin.values.serialized import SLICE_ROWS, WordArray, Words, for_kernel
 
 
 def minimal_bytes(words: npt.NDArray[np.int64]) -> Iterator[Words]:
@@ -62,7 +62,7 @@ def total_minimal_size(words: npt.NDArray[np.int64]) -> int:
     if kernels_ready():
         from puffin.kernels.decimals import total_length
 
-        return int(total_length(np.require(words.reshape(-1), np.int64, ["C", "A"])))
+        return int(total_length(for_kernel(words.reshape(-1))))
     slices = (words[start : start + SLICE_ROWS] for start in range(0, len(words), SLICE_ROWS))
     return sum(int(minimal_sizes(some).sum()) for some in slices)
 
@@ -71,7 +71,7 @@ def _up_to_eight(low: npt.NDArray[np.int64]) -> Words:
     if kernels_ready():
         from puffin.kernels.decimals import minimal_words
 
-        words, lengths = minimal_words(np.require(low, np.int64, ["C", "A"]))
+        words, lengths = minimal_words(for_kernel(low))
         return Words(words, None, lengths)
     length = _byte_length(low)
     return Words(low.view(np.uint64).byteswap() >> (64 - 8 * length), None, length)
@@ -97,7 +97,7 @@ def _nine_to_sixteen_compiled(halves: npt.NDArray[np.int64]) -> Iterator[Words]:
     from puffin.kernels.decimals import minimal_pairs
 
     pairs = np.empty((len(halves), 2), np.uint64)
-    length = minimal_pairs(np.require(halves.reshape(-1), np.int64, ["C", "A"]), pairs.reshape(-1))
+    length = minimal_pairs(for_kernel(halves.reshape(-1)), pairs.reshape(-1))
     is_full = length == 16
     fulls = int(np.count_nonzero(is_full))
     if fulls > 0:
