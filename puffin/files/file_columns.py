@@ -107,17 +107,6 @@ def with_field_id(field: pa.Field, field_id: int) -> pa.Field:
     return field.with_metadata({_FIELD_ID: str(field_id)})
 
 
-def partition_constants(
-    specs: Mapping[int, list[dict[str, Any]]], spec_id: int, partition: Mapping[str, Any]
-) -> dict[int, Any]:
-    """The identity partition values of a file in JSON form, by field id of their column."""
-    return {
-        field["source-id"]: partition[str(field["field-id"])]
-        for field in specs.get(spec_id, ())
-        if field.get("transform") == "identity" and str(field["field-id"]) in partition
-    }
-
-
 class _Fields:
     """The fields of a file's root, or of a struct, by field id."""
 

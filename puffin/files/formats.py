@@ -62,7 +62,7 @@ class DataFiles:
 
 
 class FirstOpened:
-    """The files that threads have opened, each for the first time: what is known of them need not be read again."""
+    """Files that some thread has opened, so that others need not read their footers again."""
 
     def __init__(self) -> None:
         self._files: dict[str, DataFile] = {}
@@ -70,7 +70,7 @@ class FirstOpened:
 
     @contextlib.contextmanager
     def known(self, path: str) -> Iterator[DataFile | None]:
-        """A file that was opened before; if it is being opened, wait. If none was, the block has to `add` it."""
+        """The file if a thread has opened it; waits while one does. If None, the block must open and `add` it."""
         with self._locks.setdefault(path, threading.Lock()):
             yield self._files.get(path)
 
@@ -79,11 +79,7 @@ class FirstOpened:
 
 
 class KeptFiles(DataFiles):
-    """
-    Opens each file of a table once, and keeps it until it is closed itself; for one thread.
-
-    ``first`` is shared with those of other threads.
-    """
+    """Opens each file once and keeps it open until `close`. For one thread; ``first`` is shared by all."""
 
     def __init__(self, store_for: Callable[[str], Store], first: FirstOpened) -> None:
         super().__init__(store_for)
@@ -92,8 +88,16 @@ class KeptFiles(DataFiles):
         self._columns: dict[DataFile, FileColumns] = {}
         self._cleanup = contextlib.ExitStack()
 
-    def open(self, file: ContentFile) -> AbstractContextManager[DataFile]:
-        return self._opened(file)
+    @contextlib.contextmanager
+    def open(self, file: ContentFile) -> Iterator[DataFile]:
+        path = file.file_path
+        with _errors_in(file):
+            if path not in self._kept:
+                with self._first.known(path) as known:
+                    self._kept[path] = self._cleanup.enter_context(open_data_file(file, self.store_for, known))
+                    if known is None:
+                        self._first.add(path, self._kept[path])
+            yield self._kept[path]
 
     def columns(self, file: DataFile, context: ScanContext) -> FileColumns:
         if file not in self._columns:
@@ -105,17 +109,6 @@ class KeptFiles(DataFiles):
         self._kept.clear()
         self._columns.clear()
         self._cleanup.close()
-
-    @contextlib.contextmanager
-    def _opened(self, file: ContentFile) -> Iterator[DataFile]:
-        path = file.file_path
-        with _errors_in(file):
-            if path not in self._kept:
-                with self._first.known(path) as known:
-                    self._kept[path] = self._cleanup.enter_context(open_data_file(file, self.store_for, known))
-                    if known is None:
-                        self._first.add(path, self._kept[path])
-            yield self._kept[path]
 
 
 def _errors_in(file: StoredFile) -> AbstractContextManager[None]:

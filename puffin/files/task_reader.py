@@ -16,7 +16,7 @@ import pyarrow as pa
 from puffin.files.data_file import DataFile
 from puffin.files.data_file_errors import errors_about
 from puffin.files.deletes.position_deletes import read_positions
-from puffin.files.file_columns import FileColumn, FileColumns, partition_constants
+from puffin.files.file_columns import FileColumn, FileColumns
 from puffin.files.formats import DataFiles
 from puffin.files.julian import Switches, refuse_julian, switches_of
 from puffin.files.rows import Reading, Rows, Selection, Wants
@@ -109,7 +109,10 @@ class TaskReader:
         return tuple(unread), size
 
     def _locate(self, of_file: FileColumns, columns: Sequence[Column], file: ContentFile) -> tuple[FileColumn, ...]:
-        constants = partition_constants(self._batch.context.specs, file.spec_id, file.partition)
+        fields = self._batch.context.specs.get(file.spec_id, ())
+        identities = [field for field in fields if field.get("transform") == "identity"]
+        sources = {str(field["field-id"]): field["source-id"] for field in identities}
+        constants = {sources[key]: value for key, value in file.partition.items() if key in sources}
         return of_file.locate(columns, constants, file.file_path)
 
     def _positions_in(self, files: Iterable[ContentFile], data_path: str) -> DeletionVector | None:

@@ -27,12 +27,12 @@ _Integers: TypeAlias = npt.NDArray[np.int64]
 
 SEED = 9001
 
-_C1 = 0x87C37B91114253D5
-_C2 = 0x4CF5AD432745937F
-_FMIX_1 = 0xFF51AFD7ED558CCD
-_FMIX_2 = 0xC4CEB9FE1A85EC53
-_ADD_1 = 0x52DCE729
-_ADD_2 = 0x38495AB5
+C1 = 0x87C37B91114253D5
+C2 = 0x4CF5AD432745937F
+FMIX_1 = 0xFF51AFD7ED558CCD
+FMIX_2 = 0xC4CEB9FE1A85EC53
+ADD_1 = 0x52DCE729
+ADD_2 = 0x38495AB5
 _MASK = (1 << 64) - 1
 
 _BLOCK = 16
@@ -107,12 +107,12 @@ def _absorb_block(h1: WordArray, h2: WordArray, low: WordArray, high: WordArray)
     _rotate(h1, 27)
     h1 += h2
     h1 *= 5
-    h1 += _ADD_1
+    h1 += ADD_1
     h2 ^= _mix_high(high)
     _rotate(h2, 31)
     h2 += h1
     h2 *= 5
-    h2 += _ADD_2
+    h2 += ADD_2
 
 
 def _absorb_tail(h1: WordArray, h2: WordArray, low: WordArray, high: WordArray | None) -> None:
@@ -123,16 +123,16 @@ def _absorb_tail(h1: WordArray, h2: WordArray, low: WordArray, high: WordArray |
 
 
 def _mix_low(words: WordArray) -> WordArray:
-    mixed = words * np.uint64(_C1)
+    mixed = words * np.uint64(C1)
     _rotate(mixed, 31)
-    mixed *= np.uint64(_C2)
+    mixed *= np.uint64(C2)
     return mixed
 
 
 def _mix_high(words: WordArray) -> WordArray:
-    mixed = words * np.uint64(_C2)
+    mixed = words * np.uint64(C2)
     _rotate(mixed, 33)
-    mixed *= np.uint64(_C1)
+    mixed *= np.uint64(C1)
     return mixed
 
 
@@ -157,9 +157,9 @@ def _finish(h1: WordArray, h2: WordArray, length: WordArray | np.uint64) -> Word
 
 def _avalanche(words: WordArray) -> None:
     words ^= words >> 33
-    words *= np.uint64(_FMIX_1)
+    words *= np.uint64(FMIX_1)
     words ^= words >> 33
-    words *= np.uint64(_FMIX_2)
+    words *= np.uint64(FMIX_2)
     words ^= words >> 33
 
 
@@ -230,8 +230,8 @@ def _absorb_run(h1: int, h2: int, low: WordArray, high: WordArray) -> tuple[int,
     for k1, k2 in zip(_mix_low(low).tolist(), _mix_high(high).tolist(), strict=True):
         h1 ^= k1
         h1 = (((h1 << 27) | (h1 >> 37)) + h2) & _MASK
-        h1 = (h1 * 5 + _ADD_1) & _MASK
+        h1 = (h1 * 5 + ADD_1) & _MASK
         h2 ^= k2
         h2 = (((h2 << 31) | (h2 >> 33)) + h1) & _MASK
-        h2 = (h2 * 5 + _ADD_2) & _MASK
+        h2 = (h2 * 5 + ADD_2) & _MASK
     return h1, h2

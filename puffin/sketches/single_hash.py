@@ -1,13 +1,12 @@
-"""The hash of a theta sketch for one value at a time, without arrays: a lookup has one, and no time for numpy."""
+"""The hash of a theta sketch for one value at a time: numpy takes too long for the single value of a lookup."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
 
-from puffin.sketches.hashing import SEED
+from puffin.sketches.hashing import ADD_1, ADD_2, C1, C2, FMIX_1, FMIX_2, SEED
 
-_C1, _C2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
 _MASK = (1 << 64) - 1
 _BLOCK, _WORD = 16, 8
 
@@ -21,14 +20,14 @@ def hash_one(data: bytes) -> int:
     for start in range(0, ends, _BLOCK):
         low = int.from_bytes(data[start : start + _WORD], "little")
         high = int.from_bytes(data[start + _WORD : start + _BLOCK], "little")
-        h1 ^= _mixed(low, _C1, 31, _C2)
-        h1 = ((h1 << 27 | h1 >> 37) + h2 & _MASK) * 5 + 0x52DCE729 & _MASK
-        h2 ^= _mixed(high, _C2, 33, _C1)
-        h2 = ((h2 << 31 | h2 >> 33) + h1 & _MASK) * 5 + 0x38495AB5 & _MASK
+        h1 ^= _mixed(low, C1, 31, C2)
+        h1 = ((h1 << 27 | h1 >> 37) + h2 & _MASK) * 5 + ADD_1 & _MASK
+        h2 ^= _mixed(high, C2, 33, C1)
+        h2 = ((h2 << 31 | h2 >> 33) + h1 & _MASK) * 5 + ADD_2 & _MASK
     if ends < length:
-        h1 ^= _mixed(int.from_bytes(data[ends : ends + _WORD], "little"), _C1, 31, _C2)
+        h1 ^= _mixed(int.from_bytes(data[ends : ends + _WORD], "little"), C1, 31, C2)
         if length - ends > _WORD:
-            h2 ^= _mixed(int.from_bytes(data[ends + _WORD :], "little"), _C2, 33, _C1)
+            h2 ^= _mixed(int.from_bytes(data[ends + _WORD :], "little"), C2, 33, C1)
     h1, h2 = h1 ^ length, h2 ^ length
     h1 = h1 + h2 & _MASK
     h2 = h2 + h1 & _MASK
@@ -46,6 +45,6 @@ def _mixed(word: int, before: int, bits: int, after: int) -> int:
 
 
 def _avalanche(word: int) -> int:
-    word = (word ^ word >> 33) * 0xFF51AFD7ED558CCD & _MASK
-    word = (word ^ word >> 33) * 0xC4CEB9FE1A85EC53 & _MASK
+    word = (word ^ word >> 33) * FMIX_1 & _MASK
+    word = (word ^ word >> 33) * FMIX_2 & _MASK
     return word ^ word >> 33

@@ -1,4 +1,4 @@
-"""Bytes put aside into a temporary file of this process, for what a run needs again but not at once."""
+"""Keep bytes in a temporary file until a run needs them again."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from puffin.errors import StorageError
 
 class Shelf:
     """
-    A temporary file without a name, which is gone when nobody refers to it or to a place in it, or when we end.
+    A temporary file without a name.
 
+    It is deleted when neither it nor a place in it is referenced any more, or when the process ends.
     It is made where the system has its temporary files (``TMPDIR``), once there is something to put aside. Several
     threads may use it.
     """
@@ -29,7 +30,7 @@ class Shelf:
     def put(self, data: bytes) -> Shelved:
         """Put bytes aside; StorageError if there is no room."""
         with self._lock, _errors():
-            file = self._open() if self._file is None else self._file
+            file = self._open()
             file.seek(self._end)
             left = memoryview(data)
             while left:
@@ -42,7 +43,7 @@ class Shelf:
         """Bytes that were put aside; StorageError if they cannot be read."""
         found = bytearray()
         with self._lock, _errors():
-            file = self._open() if self._file is None else self._file
+            file = self._open()
             file.seek(offset)
             while len(found) < length:
                 some = file.read(length - len(found))
@@ -52,10 +53,11 @@ class Shelf:
         return bytes(found)
 
     def _open(self) -> BinaryIO:
-        # Without a buffer, what does not fit onto the disk fails when it is put there.
-        file = tempfile.TemporaryFile(prefix="puffin-", buffering=0)  # noqa: SIM115 - it is open as long as it is used
-        self._file = cast("BinaryIO", file)
-        weakref.finalize(self, self._file.close)
+        if self._file is None:
+            # Without a buffer, what does not fit onto the disk fails when it is put there.
+            file = tempfile.TemporaryFile(prefix="puffin-", buffering=0)  # noqa: SIM115 - open as long as it is used
+            self._file = cast("BinaryIO", file)
+            weakref.finalize(self, self._file.close)
         return self._file
 
 

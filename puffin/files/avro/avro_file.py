@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from puffin.errors import in_one_line
 from puffin.files.avro.avro_schema import Field, Items, Record, Type, Union, parse_schema
 from puffin.files.avro.column_program import compile_schema
 from puffin.files.avro.columns import read_columns
@@ -49,7 +50,7 @@ def _value_errors() -> Iterator[None]:
     try:
         yield
     except MALFORMED as exc:
-        raise ValueError(str(exc) or type(exc).__name__) from exc
+        raise ValueError(in_one_line(exc)) from exc
 
 
 def _arrow_field(field: Field) -> pa.Field:

@@ -70,10 +70,10 @@ class _Cursor:
 
     __slots__ = ("at", "data", "gaps")
 
-    def __init__(self, data: bytes, at: int = 0, gaps: Iterator[int] | None = None) -> None:
+    def __init__(self, data: bytes) -> None:
         self.data = data
-        self.at = at
-        self.gaps = gaps
+        self.at = 0
+        self.gaps: Iterator[int] | None = None
 
     def take(self, size: int) -> bytes:
         end = self.at + size

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from puffin.errors import in_one_line
 from puffin.files.data_file import Path, RowFile
 from puffin.files.orc.orc_footer import MALFORMED, Footer, is_encrypted, read_footer
 from puffin.files.orc.timestamps import is_beyond_nanoseconds, read_timestamps
@@ -57,7 +58,7 @@ class OrcDataFile(RowFile):
                 arrays += [column.take(batch.num_rows) for column in timestamps.values()]
                 yield record_batch(arrays, [*others, *timestamps], batch.num_rows)
         except MALFORMED as exc:
-            raise ValueError(str(exc) or type(exc).__name__) from exc
+            raise ValueError(in_one_line(exc)) from exc
         except pa.ArrowInvalid as exc:
             if _BEYOND_NANOSECONDS in str(exc):
                 raise NotImplementedError(f"inside a struct or in an unusual file: {exc}") from exc

@@ -28,7 +28,7 @@ from puffin.values.serialized import WordArray, words_at, words_at_every_byte
 Strings: TypeAlias = tuple[npt.NDArray[np.int64], Any]
 """Offsets, one more than there are strings, and a buffer."""
 
-_PIECE_BYTES = 4 * 1024 * 1024  # of strings in an array, unless one is longer
+PIECE_BYTES = 4 * 1024 * 1024  # of strings in an array, unless one is longer
 _MOST_BYTES = (1 << 31) - 1  # of a string
 
 
@@ -102,7 +102,7 @@ def _with_prefixes(pages: PageBatch) -> Iterator[Strings]:
     suffixes, spans = _numbers(pages, words, spans)
     spans[:, 3] = 0
     last: bytes | memoryview = b""
-    left, room = pages.count, _PIECE_BYTES
+    left, room = pages.count, PIECE_BYTES
     if left == 0:
         yield np.zeros(1, np.int64), pa.py_buffer(b"")
     while left > 0:
@@ -113,9 +113,9 @@ def _with_prefixes(pages: PageBatch) -> Iterator[Strings]:
         content[:start] = last
         done = pages.count - left
         found = join_prefixes(words, spans, prefixes[done:], suffixes[done:], offsets, words_at(out))
-        if found < 0 or (found == 0 and room > _PIECE_BYTES):
+        if found < 0 or (found == 0 and room > PIECE_BYTES):
             raise ValueError(f"expected {left} more strings in pages, found fewer")
-        room = _PIECE_BYTES if found else _PIECE_BYTES + len(pages.content)
+        room = PIECE_BYTES if found else PIECE_BYTES + len(pages.content)
         if found:
             last = content[offsets[found - 1] : offsets[found]]
             yield offsets[: found + 1] - start, out.slice(start)

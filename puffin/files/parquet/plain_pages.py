@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types as arrow_types
 
-from puffin.files.parquet.delta_pages import plain_bytes, plain_numbers, plain_strings, strings
+from puffin.files.parquet.delta_pages import PIECE_BYTES, plain_bytes, plain_numbers, plain_strings, strings
 from puffin.files.parquet.page_batches import BATCH_VALUES, PageBatch
 from puffin.files.parquet.page_codecs import pooled_buffer
 from puffin.files.parquet.parquet_footer import (
@@ -47,7 +47,6 @@ _LARGE = {
 }
 _LEGACY_TIME = np.dtype([("nanos", "<u8"), ("julian_day", "<u4")])
 _JULIAN_DAY_OF_EPOCH, _DAY, _MICROSECOND = np.uint64(2_440_588), np.uint64(86_400_000_000), np.uint64(1000)
-_PIECE_BYTES = 4 * 1024 * 1024  # of strings in an array, unless one is longer
 _MOST_DECIMAL_BYTES = 16
 
 
@@ -160,7 +159,7 @@ def _strings(pages: PageBatch, arrow_type: pa.DataType) -> Iterator[pa.Array]:
         yield pa.array([], arrow_type)
     while left > 0:
         offsets = np.empty(min(left, BATCH_VALUES) + 1, np.int64)
-        out = pooled_buffer(min(len(data), max(_PIECE_BYTES, longest)) + 8)
+        out = pooled_buffer(min(len(data), max(PIECE_BYTES, longest)) + 8)
         found = copy_strings(data, words_at(data), spans, offsets, words_at(out))
         if found < 0:
             raise ValueError(f"expected {left} more strings in pages, found fewer")

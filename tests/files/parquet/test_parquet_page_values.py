@@ -210,7 +210,7 @@ def test_page_of_too_many_differences_is_left_to_pyarrow(monkeypatch):
 @pytest.mark.parametrize(("piece", "batch"), [(1, 100), (50, 7), (1 << 20, 64)])
 def test_strings_are_put_together_in_pieces(encoding, piece, batch, monkeypatch):
     """A string may share its first bytes with the last one of the piece before."""
-    monkeypatch.setattr(delta_pages, "_PIECE_BYTES", piece)
+    monkeypatch.setattr(delta_pages, "PIECE_BYTES", piece)
     monkeypatch.setattr(delta_pages, "BATCH_VALUES", batch)
     values = pa.array([None if i % 11 == 0 else f"{'prefix' * (i % 5)}{i // 3}" for i in range(600)])
     file = written(values, column_encoding=encoding, data_page_size=900, write_batch_size=50, **LAYOUTS["plain"])
