@@ -2,7 +2,7 @@
 Lists what jobs left behind, and removes it on request.
 
 Entries are removed before files. Then the table and all metadata that can be found are read again, and a file is
-deleted only if it is found once more, unchanged: commits since the first look count.
+deleted only if the second search finds it too, unchanged. So a commit in between protects its files.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ def clean(
     Find what jobs left behind at a table, and remove it on request.
 
     Args:
-        older_than: The age of files that may go. Less than a job takes to commit is safe only while none is running.
+        older_than: Files younger than this are kept. An age shorter than a job takes to commit is safe only while no
+            job runs.
         home: A home of private state to search, besides those that the table names.
         now: The time that ages are relative to; by default the present.
         sleep: Waits between attempts to commit, in seconds.

@@ -179,13 +179,13 @@ def in_one_line(error: object) -> str:
 
 
 def line_about(name: str, error: object) -> str:
-    """What is wrong with the table or file of this name, in one line that begins with the name, as many errors do."""
+    """One line about a table or file: its name and the error; the name is not repeated if the error begins with it."""
     text = in_one_line(error)
     return text if text.startswith(f"{name}:") else f"{name}: {text}"
 
 
 def said_by(error: Exception) -> str:
-    """What an error of Python says about a document of another form than expected, without the name of its class."""
+    """The text of a Python error raised by a malformed document, for our message."""
     if isinstance(error, KeyError) and error.args:
         return f"expected a key {error.args[0]!r}, found none"
     return in_one_line(error)

@@ -1,8 +1,4 @@
-"""
-Packages whose names load the modules that they are from when they are first used.
-
-So importing a package costs nothing, and who takes one name of it waits for that one alone.
-"""
+"""Packages that import a module only when one of its names is first used, so that importing the package is cheap."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from typing import Any
 
 
 def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package, from the module that each of its names is from."""
+    """A ``__getattr__`` for a package; ``homes`` maps each name to the module that defines it."""
 
     def load(name: str) -> Any:
         if name not in homes:

@@ -1,9 +1,8 @@
 """
 Keeps pandas out of the process of a command.
 
-pyarrow asks of almost every value whether it is one of pandas, and imports pandas for that wherever it is installed.
-That takes longer than most commands. PySpark's client of Spark Connect is all that uses it; Spark's Python workers are
-processes of their own.
+pyarrow checks almost every value for pandas types and imports pandas to do so, which takes longer than most commands.
+Only PySpark's Spark Connect client needs it; Spark's Python workers are processes of their own.
 """
 
 from __future__ import annotations

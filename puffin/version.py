@@ -1,4 +1,4 @@
-"""What this project calls itself in the files that it writes, and its version."""
+"""The name and version that we write into files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Threads that take work from one queue. One begins alone: over little work, several fight for the interpreter lock."""
+"""
+Threads that take work from one queue.
+
+The first starts alone: with little work, several would only compete for the interpreter lock.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +19,11 @@ def work_off(
     left: deque[_T], work: Callable[[Iterator[_T]], _R], *, threads: int, alone_seconds: float, name: str
 ) -> list[_R]:
     """
-    Call ``work`` in so many threads, each with the items that it gets of those ``left``; return what the calls return.
+    Run ``work`` in up to ``threads`` threads and return what the calls return.
 
+    Each call gets an iterator that takes items from ``left``.
     The other threads begin if the first is not done after ``alone_seconds``. After an error or an interrupt, or once
-    ``left`` is cleared, nobody gets another item. Raises what a call raised.
+    ``left`` is cleared, no thread takes another item. Raises what a call raised.
     """
     with ThreadPoolExecutor(threads, thread_name_prefix=name) as pool:
         try:

@@ -4,7 +4,7 @@ The Puffin file format and its deletion vectors: bytes in, values out; no tables
 ``PuffinReader`` reads from a ``RangeSource``, ``PuffinWriter`` writes to a ``Sink``; both exchange the frozen values of
 ``model`` with their callers.
 
-What reads and writes files is loaded when it is first used: most of the package needs names alone.
+The reader and the writer are imported on first use, since most callers only need the names.
 """
 
 from typing import TYPE_CHECKING

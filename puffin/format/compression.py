@@ -39,7 +39,8 @@ def decompress(codec: str | None, stored: bytes, *, offset: int, limit: int) -> 
     Decompress the bytes stored at an offset into a payload of at most ``limit`` bytes.
 
     Raises:
-        CorruptPuffinError: They are not exactly one sound frame with its content size, or hold more than ``limit``.
+        CorruptPuffinError: The bytes are not exactly one valid frame that states its content size, or hold more than
+            ``limit``.
         UnsupportedCodecError: This version does not know the codec.
     """
     check_codec(codec, offset=offset)

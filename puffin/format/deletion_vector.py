@@ -52,7 +52,11 @@ _MIN_BITMAP_SIZE = 4 + 8  # a key, then the cookie and the container count of an
 
 @dataclass(frozen=True, slots=True)
 class DeletionVector:
-    """The deleted rows of a data file: by key, ascending, the low 32 bits of the positions; no bitmap is empty."""
+    """
+    The deleted rows of a data file.
+
+    ``bitmaps`` maps each key, ascending, to the low 32 bits of its positions; no bitmap is empty.
+    """
 
     bitmaps: Mapping[int, FrozenBitMap]
 

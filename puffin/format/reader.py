@@ -2,8 +2,8 @@
 Read a Puffin file: the footer first, then the requested blobs.
 
 A caller who knows the footer's size from table metadata needs one read for the footer. Otherwise the reader fetches a
-generous tail, which nearly always holds the footer, and at most one more range. It reads neighbouring blobs together,
-and none that the tail holds, so a small file takes one read in all.
+generous tail, which nearly always holds the footer, and at most one more range. Neighbouring blobs share a read, and
+blobs in the tail need none, so a small file takes one read in all.
 
 The checks of ``layout`` test every number before its use: a footer that breaks a rule yields no metadata at all. The
 reader checks the head magic where that costs no read; ``check_head`` always checks it.

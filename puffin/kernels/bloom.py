@@ -1,8 +1,8 @@
 """
 Split-block Bloom filters (Parquet format, "Bloom Filter"): insert hashes; `puffin.index.bloom` has it in numpy.
 
-The bits of some hundred hashes come first, in loops that the compiler makes vectors of. The loop that sets them is then
-so short that the processor waits for the memory of many blocks at a time.
+The bits of some hundred hashes are computed first, in loops that the compiler vectorizes. The loop that sets them is
+then short enough for several cache misses to overlap.
 """
 
 from __future__ import annotations

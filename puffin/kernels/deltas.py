@@ -5,10 +5,10 @@ Decode Parquet's DELTA encodings: numbers as differences, and strings that share
 
     numbers:    varints: values of a block, miniblocks of it, values in all, the first one (zigzag) │ blocks
     block:      zigzag varint: the least difference │ a width in bits for each miniblock │ miniblocks
-    miniblock:  what each difference has above the least, bit-packed, the lowest bit first; whole also at the end
+    miniblock:  what each difference has above the least, bit-packed, the lowest bit first; the last one is full too
     strings:    numbers: bytes shared with the string before │ numbers: the other bytes │ these bytes
 
-Sums wrap around, as the format wants it.
+Sums wrap around, as the format requires.
 """
 
 from __future__ import annotations

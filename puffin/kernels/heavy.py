@@ -1,19 +1,19 @@
 """
 Count every value in a table of bounded size; when it is full, count only values that may have many rows.
 
-Buckets have the rows of all values whose hashes share some bits, perhaps some rows that are counted next. A bucket is
-busy when it has more rows than the floor, and the values of busy buckets go into the table. A value that comes late, or
-comes back, may have had as many rows as the floor: no value that was dropped or has not been looked at has more. The
-table is one array, four words for each slot, two of which are in its second half since they are seldom looked at. The
-number of slots is a power of two, and the search for a hash starts at the slot that its low bits name::
+Buckets count the rows of all values whose hashes share some bits, and may run ahead of the table. A bucket is busy when
+it has more rows than the floor, and the values of busy buckets go into the table. A value that enters late, or again,
+may have had up to ``floor`` rows before: dropped and skipped values have at most that many. The table is one array,
+four words for each slot, two of which are in its second half since they are seldom looked at. The number of slots is a
+power of two, and the search for a hash starts at the slot that its low bits name::
 
     slots    hash │ rows │ hash │ rows │ ... │ slack │ place │ slack │ place │ ...    a slot with hash 0 is free
 
-Rows are those counted; slack is the most rows that the value may have had when it came. The place is that of the value
-among those that were picked: since it has many rows, or a hash below theta.
+Rows were counted; slack is the most rows the value may have had before. The place is its position among the picked
+values, which are frequent or have a hash below theta.
 
-Values below theta stay in the table, so that each is picked once; while their bucket is not busy, as shadows, whose
-rows are not counted, and which have none: whether a value is found to have many rows must not depend on its hash.
+Values below theta stay in the table, so that each is picked once; if their bucket is not busy they stay as shadows with
+0 rows, because sampled values must not be found frequent more easily than others.
 """
 
 from __future__ import annotations
@@ -122,9 +122,9 @@ def count_values(
         slots: The table; updated.
         buckets: The rows of all values of each bucket; updated. A power of two of them.
         used: The used slots, and how many positions were picked; updated.
-        limits: Floor, theta, the rows from which on a value is picked, the place of the first that is, the slack of
-            values that come, and `NO_ROWS` if the buckets have these rows already, else `GIVEN_ROWS`, or `ONE_ROW` if
-            each hash has one and no bucket gets more than `MOST_IN_BUCKET`.
+        limits: Floor, theta, the rows that make a value frequent, the next free place, the slack of values that come,
+            and `NO_ROWS` if the buckets have these rows already, else `GIVEN_ROWS`, or `ONE_ROW` if each hash has one
+            and no bucket gets more than `MOST_IN_BUCKET`.
         picked: Gets the positions of hashes whose value is wanted.
 
     Returns:
@@ -283,9 +283,9 @@ def pick_strings(
     ends: Int64s,
 ) -> Bytes:
     """
-    The bytes of the strings at these positions, of each at most so many; ``ends`` gets one offset more than positions.
+    The bytes of the strings at these positions, at most ``most`` of each.
 
-    The caller vouches for positions and offsets.
+    ``ends`` is filled with their offsets, one more than there are positions. Positions and offsets are not checked.
     """
     ends[0] = 0
     for i in range(len(positions)):

@@ -1,9 +1,9 @@
 """
 Kernels for processes that import this package from an archive, as executors do.
 
-numba keeps what it has compiled beside the source, and takes it again while the source is the same, which some versions
-see by its time. An archive has no place for that, so each of these processes would compile for ten seconds or more.
-Whoever makes the archive therefore adds what numba has kept, and the first process that needs kernels unpacks them
+numba keeps what it has compiled beside the source, and reuses it while the source is unchanged, which some versions
+judge by its modification time. An archive has no place for that, so each of these processes would compile for ten
+seconds or more. So the archive includes numba's cache files, and the first process that needs kernels unpacks them
 beside the archive. For another processor, or by another version of numba, they are compiled again.
 """
 

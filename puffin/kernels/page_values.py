@@ -32,7 +32,7 @@ from puffin.kernels.parquet import count_hybrid
 
 _U: Any = np.uint64
 _I: Any = np.int64
-_SHORT = 16  # bytes that are copied at once, of shorter strings too: the processor cannot expect the end of a loop
+_SHORT = 16  # bytes copied without a loop, even for shorter strings: the end of a loop would be mispredicted
 
 
 @compiled(INT64, WORDS_AT_EVERY_BYTE, INT64_ROWS, INT64, NEW_INT64S)

@@ -78,7 +78,7 @@ def _read_value(data: Bytes, at: int, kind: int) -> tuple[int, int]:
 
 @inlined
 def _place(depth: int, inside: int, field_id: int) -> Any:
-    """The place of a field among those of a header, or one that nobody looks at."""
+    """The place of a field among those of a header, or one that is ignored."""
     if depth > 1 or field_id < 0 or field_id >= _FIELDS_OF_STRUCT:
         return _HEADER_FIELDS
     return field_id if depth == 0 else inside + field_id
@@ -207,7 +207,7 @@ def alike_until(pages: Int64s, first: int, most_bytes: int, most_values: int) ->
     """
     Where the pages end that have the type and encoding of the first one.
 
-    Together they have so many bytes and values at most, but the first one may have more.
+    Together they have at most ``most_bytes`` and ``most_values``, but the first one may have more.
     """
     size, values = pages[first, SIZE], pages[first, NUM_VALUES]
     end = _I(first) + 1
@@ -223,7 +223,7 @@ def alike_until(pages: Int64s, first: int, most_bytes: int, most_values: int) ->
 
 @inlined
 def ones(data: Bytes, start: int, bits: int) -> Any:
-    """The bits that are set, of so many from a byte on."""
+    """The number of bits set among ``bits`` bits from a byte on."""
     total = _I(0)
     whole = bits >> 3
     for i in range(start, start + whole):
@@ -238,7 +238,7 @@ def ones(data: Bytes, start: int, bits: int) -> Any:
 
 @inlined
 def _count_packed(data: Bytes, start: int, values: int, width: int, highest: int) -> Any:
-    """How often the highest number occurs among so many of at most eight bits; -1 if there is a higher one."""
+    """How often the highest number occurs among ``values`` numbers of up to eight bits; -1 if there is a higher one."""
     if width == 1:
         return ones(data, start, values)
     count = _I(0)

@@ -32,7 +32,7 @@ _MAX_SHIFT = _U(28)  # for the last seven bits of a 32-bit integer
 _FIRST: Any = np.int64(0)
 _ONE_BYTE: Any = np.int64(1)
 _LONG_LENGTH, _GOES_ON = 15, 255  # of LZ4
-_MOST_BITS_OF_PAIRS = _U(28)  # two numbers of so many bits are in a word, whatever bit of a byte they begin with
+_MOST_BITS_OF_PAIRS = _U(28)  # two numbers of up to 28 bits are in a word, whatever bit of a byte they begin with
 _WORTH_PATTERNS = _U(1 << 11)  # fewer values take less time than the patterns
 _LENGTH_IN_TAG, _SNAPPY_BLOCK = _U(60), _U(1 << 16)
 
@@ -78,7 +78,7 @@ def _add_patterns(patterns: Any, bits: Any, width: Any, lanes: Any, counts: Int6
 
 @inlined
 def _count_packed(words_at: WordsAt, bit: Any, values: Any, width: Any, lanes: int, counts: Int64s) -> bool:
-    """Count so many numbers from a bit on; false if one has no counter."""
+    """Count ``values`` numbers from a bit on; false if one has no counter."""
     mask, numbers = (_ONE << width) - _ONE, _U(len(counts) // lanes)
     per_number, last_lane = _U(lanes), _U(lanes - 1)
     second, third, fourth = _ONE & last_lane, _TWO & last_lane, _THREE & last_lane

@@ -1,4 +1,4 @@
-"""Values that travel between processes as their images: packed, since each task sends one for each column."""
+"""Values that are pickled as their compressed images: each task sends one per column."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ Each is a canonical theta sketch of 2^lg_k nominal entries. `lg_k_for` derives l
 bounds the total. A union is not cut to that size: it has all hashes that its parts retain below their lowest theta, so
 it estimates many partitions better than each sketch estimates its own.
 
-Only partitions with rows count, whatever files hold these.
+Partitions without live rows are left out.
 """
 
 from __future__ import annotations

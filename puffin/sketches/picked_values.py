@@ -1,4 +1,4 @@
-"""The values that a distribution has taken from its column, by their places: the order in which they were taken."""
+"""The values picked from a column. A value's place is its position in the order of picking."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Places: TypeAlias = npt.NDArray[np.int64]
 
 
 class PickedValues:
-    """Values, or only the number of them unless ``keeps_values``; ``len`` is the place of the next."""
+    """Picked values; without ``keeps_values`` only their number. ``len`` is the place of the next one."""
 
     def __init__(self, *, keeps_values: bool) -> None:
         self.keeps_values = keeps_values
         self._values: list[pa.LargeBinaryArray] = []
-        self._words: list[Words] = []  # the last ones; making an array of a few would cost as much as of many
+        self._words: list[Words] = []  # not converted yet: converting a few costs as much as converting many
         self._count = 0
 
     def __len__(self) -> int:

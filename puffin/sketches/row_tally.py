@@ -89,8 +89,8 @@ class TableTally(RowTally):
     """
     Holds hashes in a table of `puffin.kernels`, and rebuilds it when it is half full.
 
-    If the first hashes are many, it counts those below a theta that it expects from a few of them. Where these turn out
-    to be too few, it counts the others too.
+    For a large first batch it guesses theta from a sample of the hashes and counts those below; if they are too few it
+    counts the rest as well.
     """
 
     def __init__(self, limit: int) -> None:

@@ -16,19 +16,19 @@ from puffin.sketches.theta_image import MAX_THETA
 from puffin.values.serialized import for_kernel
 
 _LEAST_WORTH_SORTING = 1 << 14
-_PART = 32  # one value in this many is looked at, to tell how many there are
-_DEVIATIONS = 4  # so seldom are they fewer than expected
+_PART = 32  # one in 32 hashes is counted to estimate how many there are
+_DEVIATIONS = 4  # standard deviations of safety margin
 
 
 def distinct_below(hashes: Hashes, theta: int) -> float:
-    """About how many different hashes are below theta, as a part of them tells; compiled kernels are ready."""
+    """An estimate of the distinct hashes below theta, from a part of them. Needs the kernels."""
     from puffin.kernels.hashes import distinct, hashes_below
 
     return _PART * len(distinct(hashes_below(hashes, np.uint64(max(1, theta // _PART)))))
 
 
 def theta_of(values: float, most: int, theta: int) -> int:
-    """A theta below which probably a little more than ``most`` of so many values are, which are all below ``theta``."""
+    """A lower theta that probably leaves a little more than ``most`` of these ``values`` hashes below ``theta``."""
     aim = most + _DEVIATIONS * (_PART * most) ** 0.5
     return theta if values <= aim else int(theta * (aim / values))
 

@@ -35,8 +35,8 @@ _BUSY = 4  # buckets with this many times the rows of the others are looked into
 
 class SortedValueTally:
     """
-    Sorts the hashes of many rows at once. Of those that share their low bits with few rows it only keeps the number, as
-    the most rows that one of them may have.
+    Sorts the hashes of many rows at once. Of values in buckets with few rows it keeps only the bucket's row count, as
+    an upper bound for each of them.
     """
 
     def __init__(self, sample: int, picked: PickedValues) -> None:
@@ -94,7 +94,7 @@ class SortedValueTally:
         is_busy = in_bucket >= _BUSY * in_bucket.mean()
         chosen = np.flatnonzero(is_busy[buckets] | (every < np.uint64(self._theta)))
         found, of_each = _summed(every[chosen], None if rows is None else rows[chosen])
-        # Whether a value is found to have many rows must not depend on its hash: rows in other buckets do not count.
+        # Count rows of busy buckets only: otherwise sampled values would be found frequent more easily than others.
         counted = is_busy[found.view(np.int64) & _LAST_BUCKET]
         many = self._add(found[counted], of_each[counted], is_busy, in_bucket)
         wanted = np.union1d(self._lowest(found), many)

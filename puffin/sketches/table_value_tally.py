@@ -17,16 +17,16 @@ from puffin.values.serialized import SerializedValues, for_kernel
 
 _SLOTS = 1 << 12, 1 << 14, 1 << 16
 _SLOTS_PER_VALUE = 8  # in a new table; the fewer slots are used, the more searches end at the first one
-_SIFTING = 1 << 15  # of the first table that does not hold all values
+_SIFTING = 1 << 15  # slots of the first table that drops values
 _WORDS = 4  # of a slot, two of them in the first half of the table
 _BUCKETS = 1 << 17
 _MOST_HELD = 28_000  # the most values that the largest table takes, with some room for values that were not expected
 _LOOKED_AHEAD = 1 << 14  # with this many rows, it is worth looking at them before they are counted
 _LOOKED_AT = 16  # one bucket in this many is looked at to choose a floor
-_GROWTH = 2  # the table should be full again only when there are half as many rows more
-_FEW = 64  # no values stand out if one in this many buckets has hardly more rows than one in `_busy`
-_UNIQUE = 0.9  # such a share of rows have values of their own if hardly any value has many
-_LEAST_BUSY = 1 << 10  # so few of the buckets are busy if it is full too soon again and again
+_GROWTH = 2  # aim to fill the table again only after half as many more rows
+_FEW = 64  # if the top 1/64 of buckets has hardly more rows than the top 1/_busy, no value is frequent
+_UNIQUE = 0.9  # share of distinct values among rows above which hardly any value is frequent
+_LEAST_BUSY = 1 << 10  # at least one in this many buckets stays busy, however often the table fills too soon
 _TIMES_PICKED = 3  # values are dropped when this many times the sample are picked
 _EVERY_BUCKET = np.ones(1, np.uint32)
 _NO_HASHES = np.empty(0, np.uint64)
@@ -36,9 +36,9 @@ class TableValueTally:
     """
     Counts all values while these are less than half of a table.
 
-    If they are more, or are expected to be more, a floor rises each time when the table is full: so high that half of
-    the values go, and that few buckets are busy. The rows at hand are looked at before they are counted, so that values
-    are not counted and picked only to be dropped.
+    With more values it raises a floor whenever the table is full, so that half of the values are dropped and few
+    buckets stay busy. The rows at hand are looked at before they are counted, so that values are not counted and picked
+    only to be dropped.
     """
 
     def __init__(self, sample: int, picked: PickedValues) -> None:
@@ -73,7 +73,11 @@ class TableValueTally:
         self._slack, self._is_ahead = self._floor, False
 
     def _count(self, hashes: Hashes, counts: Counts, values: SerializedValues, first: int, *, one_each: bool) -> int:
-        """Count hashes until the table is full, pick from the values from ``first`` on; how many are done."""
+        """
+        Count hashes until the table is full and pick wanted values; returns how many hashes were counted.
+
+        ``first`` is the position of the first hash in ``values``.
+        """
         self._used[1] = 0
         heavy, limits = self._heavy, self._limits
         is_one = one_each and self._rows < heavy.MOST_IN_BUCKET
@@ -191,7 +195,7 @@ class TableValueTally:
         if len(self._slots) >= _WORDS * _SIFTING:
             enough = max(enough, int(self._heavy.least_common(self._slots, np.uint64(self._floor))) - 1)
         self._floor = self._slack = max(self._floor, enough)
-        if held_all:  # no value that comes has had more rows than those that go
+        if held_all:  # a value that arrives later had at most as many rows as a dropped one
             self._slack = int(rows.max(initial=0, where=rows <= self._floor))
 
     def _calm(self) -> int:
@@ -200,11 +204,12 @@ class TableValueTally:
         at = [len(some) - 1 - len(some) // share for share in (self._busy, _FEW)]
         in_bucket, in_few = (int(rows) for rows in np.partition(some, at)[at])
         enough = in_bucket + in_bucket // _GROWTH
-        # If no values stand out, to miss more rows costs little, and saves looking them up.
+        # If no value is frequent, a higher floor loses little and saves lookups.
         if in_few <= enough:
             return max(enough, 2 * in_few)
         empty = max(1, len(some) - int(np.count_nonzero(some)))
-        differ = math.log(len(some) / empty) > _UNIQUE * some.mean()  # since chance leaves as many buckets empty
+        # If all rows differ, chance leaves as many buckets empty.
+        differ = math.log(len(some) / empty) > _UNIQUE * some.mean()
         return in_few if differ else enough
 
     def _values(self, floor: int, theta: int) -> npt.NDArray[np.uint64]:

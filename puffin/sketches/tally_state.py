@@ -7,7 +7,7 @@ from typing import NamedTuple
 from puffin.sketches.hash_arrays import Counts, Flags, Hashes
 from puffin.sketches.picked_values import Places
 
-_MANY = 16  # a value is wanted from a share of 2^-16 of the rows on
+_MANY = 16  # a value is frequent with 1/65,536 of the rows or more
 
 
 class TallyState(NamedTuple):
@@ -16,11 +16,11 @@ class TallyState(NamedTuple):
 
     Attributes:
         rows: Counted in all.
-        missed: No other value has more rows.
+        missed: The most rows that any other value can have.
         hashes: Ascending, distinct.
         bounds: The fewest and the most rows of each.
         places: Of each among the picked values.
-        buckets: The rows of all values in `BUCKETS`; None if ``bounds`` have every row, or a bucket is more than full.
+        buckets: The rows of all values in `BUCKETS`; None if ``bounds`` have every row, or a bucket overflowed.
     """
 
     rows: int
@@ -34,5 +34,5 @@ class TallyState(NamedTuple):
 
 
 def many_of(rows: int) -> int:
-    """From how many of so many rows on a value is wanted."""
+    """The fewest rows, out of ``rows`` in all, that make a value frequent."""
     return max(2, rows >> _MANY)

@@ -61,7 +61,7 @@ _ORDERED = 0x10
 _SINGLE_ITEM = 0x20
 _KNOWN_FLAGS = _BIG_ENDIAN | _READ_ONLY | _EMPTY | _COMPACT | _ORDERED | _SINGLE_ITEM
 
-_FEW_HASHES = 1 << 16  # comparing so many takes less time than importing numpy
+_FEW_HASHES = 1 << 16  # comparing this many takes less time than importing numpy
 
 
 @dataclass(frozen=True, slots=True, eq=False)

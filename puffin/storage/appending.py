@@ -8,7 +8,7 @@ import os
 
 
 def append_whole(path: str, data: bytes) -> None:
-    """Append to a file, which is made if it is missing; OSError if not all of it was written, and then nothing is."""
+    """Append to a file, creating it if needed. If not everything can be written, nothing is, and OSError is raised."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

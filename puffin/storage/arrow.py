@@ -1,9 +1,9 @@
 """
 Remote files through pyarrow's file systems, and through fsspec where pyarrow does not know the scheme.
 
-The store collects a new file before it opens a stream: closing a stream publishes the object, even when an exception
-closes it, and readers may see it at once. If the store fails during the upload, no file appears; uploaded parts stay
-there invisibly, because pyarrow cannot abort an upload.
+A new file is collected first and then uploaded, because closing a stream publishes the object even after an exception.
+If the store fails during the upload, no file appears; uploaded parts stay there invisibly, because pyarrow cannot abort
+an upload.
 
 Functions import pyarrow where they need it, so that local files never pay for it.
 """
@@ -48,7 +48,7 @@ class ArrowStore(Store):
     The files of a pyarrow file system.
 
     Args:
-        filesystem: Gives the file system, anew for each operation, since credentials may be renewed.
+        filesystem: Returns the file system. It is called for every operation, since credentials may have been renewed.
         path_of: Turns a URI into the file system's own path.
     """
 
@@ -174,7 +174,7 @@ class _ArrowSource(FileSource):
 
 
 class _Input:
-    """An open file of fsspec; its errors become ours even while pyarrow reads it, as drivers have no common error."""
+    """An open file of fsspec; turns errors into ours while pyarrow reads it, because drivers share no error class."""
 
     def __init__(self, uri: str, file: Any) -> None:
         self._uri = uri
@@ -190,10 +190,10 @@ class _Input:
 
 def _read_again(read: Callable[[], bytes], uri: str) -> bytes:
     """
-    What ``read`` returns, after some attempts if need be.
+    Call ``read``, with retries.
 
-    The AWS SDK repeats a request that a busy store has refused, but not if the refusal is longer than the range: it
-    goes into the buffer for the range, which it overflows, and then the SDK does not know the status.
+    The AWS SDK retries a refused request itself, unless the error body is longer than the requested range: then it
+    overflows the buffer and the SDK loses the status.
     """
     waits = iter(_WAITS)
     while True:

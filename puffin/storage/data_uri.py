@@ -1,7 +1,7 @@
 """
 URIs that hold the content of a file (RFC 2397).
 
-A Delta log may hold a small file inline; as a URI its content can go wherever a path can go.
+A Delta log may hold a small file inline; as a URI it can be passed wherever a path is expected.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class LocalStore(Store):
             sink.write(data)
 
     def check_put_if_absent(self, uri: str) -> None:
-        """Every local file system keeps the promise."""
+        """Nothing to check: every local file system supports this."""
 
     def replace(self, uri: str, data: bytes) -> None:
         with _staged(uri, self._path(uri), overwrite=True) as sink:
@@ -240,7 +240,7 @@ def _file_info(uri: str, name: str, status: os.stat_result) -> FileInfo:
 
 
 def _open_without_links(path: str, flags: int) -> int:
-    """Open an absolute resolved path name by name; OSError if somebody has put a link on it since it was resolved."""
+    """Open a resolved absolute path component by component; OSError if one has become a link since."""
     to_pass = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
     *directories, name = path.removeprefix("/").split("/")
     directory = os.open("/", to_pass)

@@ -2,8 +2,8 @@
 Conditional puts to object stores, which commits need and pyarrow's file systems do not offer.
 
 obstore sends the condition as a header of the put (``If-None-Match: *``, on GCS ``x-goog-if-generation-match: 0``). It
-gets bucket, endpoint, region and credentials from the pyarrow file system that reads the table, which reveals them only
-when pickled. Where pyarrow relies on the AWS SDK, as for profiles and roles, botocore takes its place.
+gets bucket, endpoint, region and credentials from the pyarrow file system that reads the table, whose options can only
+be read by pickling it. botocore resolves profiles and roles, which pyarrow leaves to the AWS SDK.
 
 A server that imitates S3 may ignore the header and overwrite the object, and then commits get lost silently. So a probe
 of two puts tests every bucket once, unless the endpoint is AWS itself.
@@ -51,7 +51,7 @@ def put_new_object(filesystem: FileSystem, uri: str, path: str, data: bytes) -> 
 
 
 def store_of_new_objects(filesystem: FileSystem, uri: str, path: str) -> tuple[_ObjectStore, str]:
-    """The checked store and the key in it; raises what `put_new_object` would raise for any object beside this one."""
+    """The checked store and the key in it; raises what `put_new_object` raises if the store is unsuitable."""
     bucket, _, key = path.partition("/")
     maker = _MAKERS.get(filesystem.type_name)
     if maker is None:
@@ -84,7 +84,7 @@ def _probe(filesystem: FileSystem, store: _ObjectStore, uri: str, bucket: str, k
         _put(store, uri, probe, b"")
         obstore.put(store, probe, b"", mode="create", use_multipart=False)
     except (obstore.exceptions.AlreadyExistsError, ConflictError):
-        return  # also if the first put was, since only a retry after a lost answer finds the probe there
+        return  # the first put can report this too: its answer was lost, and the retry found the probe
     except CommitUnknownError as exc:
         raise StorageError(str(exc)) from exc
     except obstore.exceptions.BaseError as exc:

@@ -201,7 +201,8 @@ def is_storage_failure(exc: Exception) -> bool:
     """
     Whether the storage failed, not the content, when a library that reads an open file raised an error.
 
-    pyarrow says OSError of broken pages too, but then without the number of a system call's error, as of object stores.
+    pyarrow also raises OSError for broken pages. Neither those nor errors of object stores have an errno, so object
+    stores are recognized by their texts.
     """
     return isinstance(exc, OSError) and (exc.errno is not None or any(text in str(exc) for text in _OF_STORES))
 

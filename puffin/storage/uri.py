@@ -49,7 +49,7 @@ def split(uri: str) -> SplitUri | None:
 
 
 def has_controls(name: str) -> bool:
-    """Whether control characters, line separators or lone surrogates are in a name; many scripts need joiners."""
+    """Whether control characters, line separators or lone surrogates are in a name; zero-width joiners are none."""
     return _CONTROLS.search(name) is not None
 
 

@@ -10,7 +10,7 @@ _WORD, _LONG = 4, 8
 
 def bucket(type_: str, value: int | bytes, count: int) -> int:
     """
-    The bucket, of so many, of a value of a column.
+    The bucket of a column's value, from 0 to ``count`` - 1.
 
     Dates, times and decimals are the counts behind them, strings are UTF-8; see `puffin.values.column_bounds`.
     """

@@ -116,7 +116,7 @@ def comparable_to_json(type_: str, bound: Bound) -> JsonValue:
         found = decimal_text(to_decimal(int(bound), column.scale)) if is_decimal else to_json(type_, bound)
     except PuffinError:
         return None
-    # For a time beyond the day, Arrow writes text that nobody can parse.
+    # For a time beyond the day, Arrow writes text that cannot be parsed.
     return found if comparable(type_, found) == bound else None
 
 

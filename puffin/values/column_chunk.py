@@ -43,7 +43,7 @@ class Values:
     Attributes:
         array: One value or null for each row, or the distinct values.
         rows: The rows of each value, if these were counted.
-        is_each_row: Of values without rows, whether each row has one; otherwise nobody knows which rows do.
+        is_each_row: Of values without rows, whether each row has one; otherwise it is unknown which rows do.
     """
 
     array: pa.Array

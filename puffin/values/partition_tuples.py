@@ -68,7 +68,7 @@ def value_to_json(type_: str, value: Any) -> Any:
 
 def value_from_json(type_: str, json_form: Any) -> Any:
     """
-    The value of a JSON form; a ``float`` becomes the shortest number that means it, as people write it.
+    The value of a JSON form; a ``float`` becomes the shortest decimal that rounds to it.
 
     CorruptMetadataError if the JSON form is of another type.
     """

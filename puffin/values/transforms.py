@@ -67,7 +67,7 @@ def partition_value(type_: str, physical: Any) -> Any:
 
 
 def overflowing(truncated: int, width: int) -> list[range]:
-    """The integers near the smallest int or long that Java's ``truncate`` turns into this one, as it overflows."""
+    """The integers near the minimum of int or long for which Java's ``truncate`` overflows and returns this value."""
     return [
         range(max(-most, truncated - 2 * most), truncated - 2 * most + width)
         for most in (1 << 31, 1 << 63)

@@ -36,7 +36,7 @@ _FORMATS = {"<i4": "<i", "<i8": "<q", "u1": "?", "<f4": "<f", "<f8": "<d"}
 
 
 def pick(values: ByteStrings, positions: Positions) -> pa.LargeBinaryArray:
-    """The values at these positions, cut to one byte more than `MOST_BYTES`, so that cut ones can be told."""
+    """The values at these positions, cut to one byte more than `MOST_BYTES`, so that cut values can be recognized."""
     if kernels_ready():
         from puffin.kernels.heavy import pick_strings
 

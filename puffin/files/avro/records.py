@@ -189,7 +189,7 @@ def _check_progress(count: int, before: int, cursor: _Cursor) -> None:
 
 
 def _skip_longs(cursor: _Cursor, per_item: int) -> None:
-    # Most of a manifest is counts by column that nobody wants; a regular expression skips them fastest.
+    # Most of a manifest is counts by column that are not wanted; a regular expression skips them fastest.
     for count in _item_counts(cursor):
         match = _longs(count * per_item).match(cursor.data, cursor.at)
         if match is None:

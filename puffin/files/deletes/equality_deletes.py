@@ -2,8 +2,8 @@
 Find the rows that equality delete files delete: those with a key in a delete file (spec, "Equality Delete Files").
 
 All delete files that compare the same columns share one set of keys, with a note of which files have each key. A lookup
-searches sorted hashes for the hash of a row's key; unlike a set that Arrow rebuilds for every batch, that costs nothing
-but the rows. Equal hashes prove nothing, so the few rows found are compared by their keys.
+searches sorted hashes for the hash of a row's key, unlike Arrow's ``is_in``, which rebuilds its set for every batch.
+Hashes may collide, so the few matching rows are then compared by key.
 """
 
 from __future__ import annotations

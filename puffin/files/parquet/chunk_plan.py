@@ -71,7 +71,7 @@ class ChunkPlan:
 
     def read(self, source: pa.NativeFile, others: Sequence[ChunkPlan] = ()) -> Iterator[Values] | None:
         """
-        The values of the chunk, not row by row; CorruptDataFileError if a page of long strings is broken.
+        The values of the chunk without their rows; CorruptDataFileError if a page of long strings is broken.
 
         None if it has to be read row by row, by the plan or because a page is unusual. ``others`` are those of other
         row groups to read with it, if all of them say that they can be joined.

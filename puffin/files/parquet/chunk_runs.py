@@ -28,7 +28,7 @@ class PlannedChunk:
 
     Attributes:
         group: The place of its row group among those of the window.
-        summary: None if nobody wants it.
+        summary: None if it is not wanted.
     """
 
     column: FileColumn
@@ -63,7 +63,7 @@ class ChunkRun:
         return self.chunks[0].plan.read(source, [chunk.plan for chunk in self.chunks[1:]])
 
     def summary(self) -> ChunkSummary | None:
-        """A new summary of all chunks, before any value was seen; None if nobody wants it."""
+        """A new summary of all chunks, before any value was seen; None if it is not wanted."""
         summaries = [chunk.summary for chunk in self.chunks if chunk.summary is not None]
         return ChunkSummary.joined(summaries) if summaries else None
 

@@ -1,8 +1,8 @@
 """
-Contradictions in a Parquet footer over which pyarrow ends the process.
+Contradictions in a Parquet footer that make pyarrow abort the process.
 
-Where pyarrow makes the metadata of a column chunk, and where it decodes the statistics of one, errors of Arrow C++ come
-through functions that let none out. So both are checked before pyarrow is asked for them.
+Where pyarrow makes the metadata of a column chunk, and where it decodes the statistics of one, Arrow C++ throws through
+functions that must not throw. So both are checked before pyarrow is asked for them.
 """
 
 from __future__ import annotations

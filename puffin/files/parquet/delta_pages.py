@@ -39,7 +39,7 @@ def plain_numbers(pages: PageBatch, width: int) -> PageBatch:
 
 
 def plain_bytes(pages: PageBatch, width: int) -> PageBatch:
-    """Values of BYTE_STREAM_SPLIT pages, of so many bytes each."""
+    """Values of BYTE_STREAM_SPLIT pages, of ``width`` bytes each."""
     parts = []
     for begin, end, count, *_ in pages.spans.tolist():
         if end - begin != count * width:
@@ -49,7 +49,7 @@ def plain_bytes(pages: PageBatch, width: int) -> PageBatch:
 
 
 def plain_strings(pages: PageBatch, width: int) -> Iterator[PageBatch]:
-    """Strings of DELTA_BYTE_ARRAY pages that all have so many bytes."""
+    """Strings of DELTA_BYTE_ARRAY pages that all have ``width`` bytes."""
     for offsets, content in strings(pages):
         if (np.diff(offsets) != width).any():
             raise ValueError(f"expected strings of {width} bytes")

@@ -1,8 +1,8 @@
 """
 Read the values of a dictionary page as an Arrow array, without the data pages.
 
-Most pages are decoded here; for the others pyarrow decodes a file made of the page. An unusual page gives no array: the
-caller can always read the column in full, which reports what is wrong.
+Most pages are decoded here; for the others pyarrow decodes a file made of the page. For an unusual page there is no
+array: the caller can always read the column in full, which reports what is wrong.
 """
 
 from __future__ import annotations

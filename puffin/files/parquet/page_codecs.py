@@ -58,8 +58,8 @@ def decompress_all(codec: int, data: bytes, places: Numbers, sizes: Numbers) -> 
     Decompress neighbouring pages at once, which takes much less time if they are small.
 
     ``places`` has the offset and the bytes of each in ``data``, ``sizes`` what it becomes. None if they have to be
-    decompressed one by one: by their codec, because one is large or empty, or because one is broken. What follows a
-    page within its bytes is not looked at, and other threads run meanwhile.
+    decompressed one by one: by their codec, because one is large or empty, or because one is broken. Bytes after a page
+    are ignored. The interpreter lock is released.
     """
     if codec != ZSTD or len(sizes) == 1 or not 0 < sizes.min() <= sizes.max() < _LARGE_PAGE:
         return None

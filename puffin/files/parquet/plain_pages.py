@@ -169,7 +169,7 @@ def _strings(pages: PageBatch, arrow_type: pa.DataType) -> Iterator[pa.Array]:
 
 
 def _dense(pages: PageBatch, width: int) -> Iterator[bytes | memoryview]:
-    """The bytes of the values, each of so many, one after the other, of some `BATCH_VALUES` at a time."""
+    """The bytes of the values, ``width`` of each, one after the other, of `BATCH_VALUES` at a time."""
     _check_room(pages, width)
     content = memoryview(pages.content)
     parts = [content[begin : begin + count * width] for begin, _, count, _, _ in pages.spans.tolist()]

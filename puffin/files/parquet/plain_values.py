@@ -41,7 +41,7 @@ LENGTH_SIZE = 4  # of the length before each byte array
 
 
 def plain_decoder(physical_type: int, arrow_type: pa.DataType, count: int) -> Decoder | None:
-    """The decoder for so many values of a physical type; None if pyarrow is better."""
+    """The decoder for ``count`` values of a physical type; None if pyarrow is better."""
     if any(test(arrow_type) for test in SAME_IN_MEMORY.get(physical_type, ())):
         return _same_in_memory
     if physical_type in NUMBERS and arrow_types.is_decimal128(arrow_type):
