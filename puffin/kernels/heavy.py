@@ -133,7 +133,7 @@ def count_values(
     floor, theta, many, first, slack, added = limits[0], limits[1], limits[2], limits[3], limits[4], limits[5]
     calm = min(floor, MOST_IN_BUCKET - _ONE)
     last = _U((len(slots) >> 2) - 1)
-    seldom = _U(len(slots) >> 1)
+    second = _U(len(slots) >> 1)
     most = len(slots) >> 3
     looked_up = np.empty(_BLOCK, np.uint64)
     is_one_each = added == ONE_ROW and len(buckets) > 1
@@ -157,7 +157,7 @@ def count_values(
             while slots[at] != wanted:
                 if slots[at] == _ZERO:
                     slots[at] = wanted
-                    slots[seldom + at + _ONE] = NO_PLACE
+                    slots[second + at + _ONE] = NO_PLACE
                     count += 1
                     is_sampled = wanted < theta
                     break
@@ -167,12 +167,12 @@ def count_values(
             if each & _ONE:
                 before = slots[at + _ONE]
                 if before == _ZERO:
-                    slots[seldom + at] = slack
+                    slots[second + at] = slack
                 total = before + rows[i]
                 slots[at + _ONE] = total
                 becomes_many = before < many and total >= many
-            if is_sampled or (becomes_many and slots[seldom + at + _ONE] == NO_PLACE):
-                slots[seldom + at + _ONE] = first + _U(out)
+            if is_sampled or (becomes_many and slots[second + at + _ONE] == NO_PLACE):
+                slots[second + at + _ONE] = first + _U(out)
                 picked[out] = i
                 out += 1
         done = stop
@@ -196,11 +196,11 @@ def _level(above: np.uint64) -> np.int64:
 def least_common(slots: Uint64s, floor: np.uint64) -> np.uint64:
     """The rows that a value needs to stay, if at most half of the values of a table stay."""
     levels = np.zeros(_LEVELS, np.int64)
-    seldom = _U(len(slots) >> 1)
+    second = _U(len(slots) >> 1)
     for slot in range(len(slots) >> 2):
         at = _U(slot) + _U(slot)
         rows = slots[at + _ONE]
-        levels[_level(max(rows + slots[seldom + at], floor) - floor)] += rows != _ZERO  # a branch would take longer
+        levels[_level(max(rows + slots[second + at], floor) - floor)] += rows != _ZERO  # a branch would take longer
     count = levels.sum()
     left = count
     level = 0
@@ -223,18 +223,18 @@ def fill_buckets(buckets: Uint32s, hashes: Uint64s, rows: Uint64s) -> None:
 @compiled(NEW_UINT64S, UINT64S, INT64, NEW_UINT32S, UINT64, UINT64)
 def values_above(slots: Uint64s, used: int, buckets: Uint32s, floor: np.uint64, theta: np.uint64) -> Uint64s:
     """The four words of each value in a busy bucket with more rows than the floor, or below theta, as a shadow."""
-    seldom = _U(len(slots) >> 1)
+    second = _U(len(slots) >> 1)
     calm = min(floor, MOST_IN_BUCKET - _ONE)
     last_bucket = _U(len(buckets) - 1)
     kept = np.empty(4 * used + 4, np.uint64)  # and those of a slot that is not kept
     end = _ZERO
     for slot in range(len(slots) >> 2):
         at = _U(slot) + _U(slot)
-        hash_, rows, slack = slots[at], slots[at + _ONE], slots[seldom + at]
+        hash_, rows, slack = slots[at], slots[at + _ONE], slots[second + at]
         is_counted = (rows != _ZERO) & (rows + slack > floor)
         is_counted &= _U(buckets[(hash_ >> BUCKET_SHIFT) & last_bucket]) > calm
         kept[end], kept[end + _ONE] = hash_, rows * _U(is_counted)
-        kept[end + _U(2)], kept[end + _U(3)] = slack, slots[seldom + at + _ONE]
+        kept[end + _U(2)], kept[end + _U(3)] = slack, slots[second + at + _ONE]
         end += _U(4) * _U(is_counted | (hash_ - _ONE < theta - _ONE))  # 0 wraps around to the largest number
     return kept[:end]
 
@@ -242,7 +242,7 @@ def values_above(slots: Uint64s, used: int, buckets: Uint32s, floor: np.uint64, 
 @compiled(INT64, NEW_UINT64S, UINT64S)
 def put_values(slots: Uint64s, values: Uint64s) -> int:
     """Put values, four words each, into an empty table; how many."""
-    seldom = _U(len(slots) >> 1)
+    second = _U(len(slots) >> 1)
     last = _U((len(slots) >> 2) - 1)
     for value in range(len(values) >> 2):
         start = _U(4) * _U(value)
@@ -251,7 +251,7 @@ def put_values(slots: Uint64s, values: Uint64s) -> int:
             slot = (slot + _ONE) & last
         at = slot + slot
         slots[at], slots[at + _ONE] = values[start], values[start + _ONE]
-        slots[seldom + at], slots[seldom + at + _ONE] = values[start + _U(2)], values[start + _U(3)]
+        slots[second + at], slots[second + at + _ONE] = values[start + _U(2)], values[start + _U(3)]
     return len(values) >> 2
 
 
@@ -259,11 +259,11 @@ def put_values(slots: Uint64s, values: Uint64s) -> int:
 def keep_places(slots: Uint64s, theta: np.uint64, many: np.uint64) -> Int64s:
     """The places of values that are still wanted, which get new ones: those in this order."""
     kept = np.empty(len(slots) >> 2, np.int64)
-    seldom = _U(len(slots) >> 1)
+    second = _U(len(slots) >> 1)
     count = 0
     for slot in range(len(slots) >> 2):
         at = _U(slot) + _U(slot)
-        place = seldom + at + _ONE
+        place = second + at + _ONE
         if slots[at] != _ZERO and slots[place] != NO_PLACE:
             if slots[at] < theta or slots[at + _ONE] >= many:
                 kept[count] = np.int64(slots[place])

@@ -80,7 +80,7 @@ class Distribution(ByImage):
     @classmethod
     def from_bytes(cls, image: bytes | bytearray | memoryview) -> Distribution:
         """Read the payload of a distribution blob; raise CorruptSketchError if it is invalid."""
-        return cls(*parse_image(image))
+        return parse_image(image, cls)
 
     def to_bytes(self) -> bytes:
         """The payload of a ``puffin-sidecar-distribution-v1`` blob."""

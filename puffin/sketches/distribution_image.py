@@ -29,10 +29,11 @@ A value that is not heavy is in the sample: its hash is below theta.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from puffin.sketches.image_arrays import from_planes, to_planes
 from puffin.sketches.image_rules import SEED_HASH, ImageRules
@@ -77,8 +78,8 @@ def write_image(found: Distribution) -> bytes:
     return b"".join(parts)
 
 
-def parse_image(image: bytes | bytearray | memoryview) -> tuple[Any, ...]:
-    """Read the attributes of a distribution; raise CorruptSketchError if a field breaks its rule."""
+def parse_image(image: bytes | bytearray | memoryview, make: type[Distribution]) -> Distribution:
+    """Read a distribution; raise CorruptSketchError if a field breaks its rule."""
     view = memoryview(image).cast("B")
     _RULES.expect_at_least(view, _PREAMBLE.size)
     version, flags, seed_hash, count, theta, rows, missed = _PREAMBLE.unpack_from(view)
@@ -106,18 +107,34 @@ def parse_image(image: bytes | bytearray | memoryview) -> tuple[Any, ...]:
     _RULES.expect_each(hashes, is_heavy | (hashes < theta), (at[0], 1), "hash", f"below theta {theta}")
     values, is_cut = None, np.zeros(count, np.bool_)
     if flags & HAS_VALUES:
-        lengths = np.frombuffer(view[lengths_at:size], np.uint8).astype(np.int64)
-        is_cut = lengths >= _IS_CUT
-        lengths = lengths % _IS_CUT
-        _RULES.expect_each(lengths, lengths <= MOST_BYTES, (lengths_at, 1), "length", f"at most {MOST_BYTES}")
-        size += int(lengths.sum())
-        _RULES.expect_at_least(view, size)
-        values = binary_array(lengths, np.frombuffer(view[lengths_at + count : size], np.uint8))
+        values, is_cut, size = _parse_values(view, lengths_at, count)
     buckets = None
     if flags & _HAS_BUCKETS:
         buckets, size = _parse_buckets(view, size, rows)
     _RULES.expect_size(view, size)
-    return rows, missed, theta, hashes, low, low + slack, is_heavy, values, is_cut, buckets
+    return make(
+        rows=rows,
+        missed=missed,
+        theta=theta,
+        hashes=hashes,
+        low=low,
+        high=low + slack,
+        is_heavy=is_heavy,
+        values=values,
+        is_cut=is_cut,
+        buckets=buckets,
+    )
+
+
+def _parse_values(view: memoryview, at: int, count: int) -> tuple[pa.LargeBinaryArray, npt.NDArray[np.bool_], int]:
+    """The values, whether each was cut, and where they end; their lengths begin at an offset."""
+    start = at + count
+    lengths = np.frombuffer(view[at:start], np.uint8).astype(np.int64)
+    is_cut, lengths = lengths >= _IS_CUT, lengths % _IS_CUT
+    _RULES.expect_each(lengths, lengths <= MOST_BYTES, (at, 1), "length", f"at most {MOST_BYTES}")
+    size = start + int(lengths.sum())
+    _RULES.expect_at_least(view, size)
+    return binary_array(lengths, np.frombuffer(view[start:size], np.uint8)), is_cut, size
 
 
 def _parse_buckets(view: memoryview, at: int, rows: int) -> tuple[npt.NDArray[np.uint64], int]:

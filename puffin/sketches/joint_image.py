@@ -22,13 +22,25 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import NamedTuple
 
 from puffin.sketches.distribution_image import FLAGS_OFFSET, HAS_VALUES
 from puffin.sketches.image_rules import ImageRules
 
-ColumnImage: TypeAlias = tuple[int, str, str | None]
-SetImage: TypeAlias = tuple[Sequence[ColumnImage], bytes, bytes]
+
+class JointColumn(NamedTuple):
+    """
+    A column of a set.
+
+    Attributes:
+        type: As which its values were hashed.
+        mapping: The digest of the table's name mapping for it, if a file that was read had no field ids.
+    """
+
+    field_id: int
+    type: str
+    mapping: str | None = None
+
 
 LEAST_COLUMNS, MOST_COLUMNS = 2, 4
 
@@ -38,7 +50,7 @@ _PREAMBLE = struct.Struct("<BBH")
 _BYTE, _FIELD_ID, _SIZE = struct.Struct("<B"), struct.Struct("<i"), struct.Struct("<I")
 
 
-def write_image(sets: Sequence[SetImage]) -> bytes:
+def write_image(sets: Sequence[tuple[Sequence[JointColumn], bytes, bytes]]) -> bytes:
     parts = [_PREAMBLE.pack(_VERSION, 0, len(sets))]
     for columns, counts, distribution in sets:
         parts.append(_BYTE.pack(len(columns)))
@@ -51,18 +63,18 @@ def write_image(sets: Sequence[SetImage]) -> bytes:
     return b"".join(parts)
 
 
-def parse_image(image: bytes | bytearray | memoryview) -> list[tuple[list[ColumnImage], memoryview, memoryview]]:
+def parse_image(image: bytes | bytearray | memoryview) -> list[tuple[tuple[JointColumn, ...], memoryview, memoryview]]:
     """Read the columns of each set and its two images; raise CorruptSketchError if a field breaks its rule."""
     cursor = _Cursor(memoryview(image).cast("B"))
     version, reserved, count = cursor.take(_PREAMBLE)
     _RULES.expect(version == _VERSION, 0, "version", _VERSION, version)
     _RULES.expect(reserved == 0, 1, "reserved byte", 0, reserved)
-    found: list[tuple[list[ColumnImage], memoryview, memoryview]] = []
+    found = []
     before: list[int] = []
     for _ in range(count):
         at = cursor.offset
         columns = _columns(cursor)
-        ids = [field_id for field_id, _, _ in columns]
+        ids = [column.field_id for column in columns]
         _RULES.expect(ids > before, at, "set", f"field ids above {before}", ids)
         first = before[0] if before else ids[0]
         _RULES.expect(ids[0] == first, at, "set", f"one that begins with field {first}", ids)
@@ -77,18 +89,18 @@ def parse_image(image: bytes | bytearray | memoryview) -> list[tuple[list[Column
     return found
 
 
-def _columns(cursor: _Cursor) -> list[ColumnImage]:
+def _columns(cursor: _Cursor) -> tuple[JointColumn, ...]:
     at = cursor.offset
     (count,) = cursor.take(_BYTE)
     _RULES.expect(LEAST_COLUMNS <= count <= MOST_COLUMNS, at, "columns", f"{LEAST_COLUMNS} to {MOST_COLUMNS}", count)
-    columns: list[ColumnImage] = []
+    columns: list[JointColumn] = []
     for _ in range(count):
         at = cursor.offset
         (field_id,) = cursor.take(_FIELD_ID)
-        least = columns[-1][0] + 1 if columns else 1
+        least = columns[-1].field_id + 1 if columns else 1
         _RULES.expect(field_id >= least, at, "field id", f"at least {least}", field_id)
-        columns.append((field_id, cursor.text(), cursor.text() or None))
-    return columns
+        columns.append(JointColumn(field_id, cursor.text(), cursor.text() or None))
+    return tuple(columns)
 
 
 class _Cursor:

@@ -11,23 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from puffin.sketches.distribution import Distribution
+from puffin.sketches.joint_image import JointColumn as JointColumn
 from puffin.sketches.joint_image import parse_image, write_image
 from puffin.sketches.row_counts import RowCounts
-
-
-@dataclass(frozen=True, slots=True)
-class JointColumn:
-    """
-    A column of a set.
-
-    Attributes:
-        type: As which its values were hashed.
-        mapping: The digest of the table's name mapping for it, if a file that was read had no field ids.
-    """
-
-    field_id: int
-    type: str
-    mapping: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,29 +42,12 @@ class JointSketches:
     @classmethod
     def from_bytes(cls, image: bytes | bytearray | memoryview) -> JointSketches:
         """Read the payload of a joint blob; raise CorruptSketchError if it is invalid."""
-        return cls(
-            tuple(
-                JointSketch(
-                    tuple(JointColumn(*column) for column in columns),
-                    RowCounts.from_bytes(counts),
-                    Distribution.from_bytes(distribution),
-                )
-                for columns, counts, distribution in parse_image(image)
-            )
-        )
+        sets = parse_image(image)
+        return cls(tuple(JointSketch(of, RowCounts.from_bytes(c), Distribution.from_bytes(d)) for of, c, d in sets))
 
     def to_bytes(self) -> bytes:
         """The payload of a ``puffin-sidecar-joint-v1`` blob."""
-        return write_image(
-            [
-                (
-                    [(column.field_id, column.type, column.mapping) for column in each.columns],
-                    each.counts.to_bytes(),
-                    each.distribution.to_bytes(),
-                )
-                for each in self.sets
-            ]
-        )
+        return write_image([(each.columns, each.counts.to_bytes(), each.distribution.to_bytes()) for each in self.sets])
 
     def find(self, field_ids: tuple[int, ...]) -> JointSketch | None:
         """The set of these columns, whose field ids ascend, if it is there."""

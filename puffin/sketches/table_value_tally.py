@@ -46,7 +46,6 @@ class TableValueTally:
 
         self._heavy = heavy
         self._sample, self._picked = sample, picked
-        self._limits = np.empty(6, np.uint64)
         self._slots = _table(_SLOTS[0])
         self._buckets = _EVERY_BUCKET  # while the table holds every value
         self._used = np.zeros(2, np.int64)
@@ -79,13 +78,12 @@ class TableValueTally:
         ``first`` is the position of the first hash in ``values``.
         """
         self._used[1] = 0
-        heavy, limits = self._heavy, self._limits
+        heavy = self._heavy
         is_one = one_each and self._rows < heavy.MOST_IN_BUCKET
         added = heavy.NO_ROWS if self._is_ahead else heavy.ONE_ROW if is_one else heavy.GIVEN_ROWS
-        limits[0], limits[1], limits[2] = self._floor, self._theta, many_of(self._rows)
-        limits[3], limits[4], limits[5] = len(self._picked), self._slack, added
+        limits = self._floor, self._theta, many_of(self._rows), len(self._picked), self._slack, added
         table = self._slots, self._buckets, self._used
-        done: int = heavy.count_values(*table, hashes, counts, limits, self._positions)
+        done: int = heavy.count_values(*table, hashes, counts, np.array(limits, np.uint64), self._positions)
         if self._used[1]:
             self._picked.add(values, self._positions[: self._used[1]] + first)
             if len(self._picked) > self._most_picked:
