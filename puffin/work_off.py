@@ -1,8 +1,4 @@
-"""
-Threads that take work from one queue.
-
-The first starts alone: with little work, several would only compete for the interpreter lock.
-"""
+"""Threads that take work from one queue. One starts alone: with little work, several fight for the interpreter lock."""
 
 from __future__ import annotations
 

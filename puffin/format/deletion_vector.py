@@ -52,11 +52,7 @@ _MIN_BITMAP_SIZE = 4 + 8  # a key, then the cookie and the container count of an
 
 @dataclass(frozen=True, slots=True)
 class DeletionVector:
-    """
-    The deleted rows of a data file.
-
-    ``bitmaps`` maps each key, ascending, to the low 32 bits of its positions; no bitmap is empty.
-    """
+    """The deleted rows of a data file. ``bitmaps`` has the low 32 bits of positions by ascending key, none empty."""
 
     bitmaps: Mapping[int, FrozenBitMap]
 

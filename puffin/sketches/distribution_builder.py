@@ -11,15 +11,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from puffin.kernels import kernels_ready
 from puffin.sketches.distribution import PARTS, Distribution
 from puffin.sketches.hash_arrays import Hashes, Rows, places
 from puffin.sketches.picked_values import PickedValues
 from puffin.sketches.sorted_value_tally import SortedValueTally
 from puffin.sketches.table_value_tally import TableValueTally
-from puffin.sketches.theta_image import MAX_THETA
+from puffin.sketches.tally_state import ValueTally
 from puffin.values.serialized import SerializedValues
 
 
@@ -29,7 +27,7 @@ class DistributionBuilder:
     def __init__(self, sample: int, *, keeps_values: bool = True) -> None:
         self._sample = sample
         self._picked = PickedValues(keeps_values=keeps_values)
-        self._tally = (TableValueTally if kernels_ready() else SortedValueTally)(sample, self._picked)
+        self._tally: ValueTally = (TableValueTally if kernels_ready() else SortedValueTally)(sample, self._picked)
 
     def update_hashed(self, hashes: Hashes, rows: Rows | None, values: SerializedValues) -> None:
         """Count hashes, the rows of each, and their values, as `puffin.sketches.counted_hashes` returns them."""
@@ -37,21 +35,9 @@ class DistributionBuilder:
 
     def compact(self) -> Distribution:
         """The distribution so far; the builder stays usable."""
-        state = self._tally.state()
-        low, high = state.bounds
-        found = Distribution(
-            rows=state.rows,
-            missed=min(state.missed, state.rows) if state.theta < MAX_THETA else 0,
-            theta=state.theta,
-            hashes=state.hashes,
-            low=low,
-            high=np.maximum(high, np.uint64(1)),
-            is_heavy=state.has_many,
-            values=None,
-            is_cut=np.zeros(len(state.hashes), np.bool_),
-            buckets=state.buckets,
-        ).cut(self._sample, PARTS)
+        whole, picked_at = self._tally.state()
+        found = whole.cut(self._sample, PARTS)
         if not self._picked.keeps_values:
             return found
-        values = self._picked.at(state.places[places(found.hashes, state.hashes)[0]])
+        values = self._picked.at(picked_at[places(found.hashes, whole.hashes)[0]])
         return replace(found, values=values).within_bytes()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from puffin.sketches.distribution import Distribution
 from puffin.sketches.distribution_image import BUCKETS
 from puffin.sketches.hash_arrays import (
     Counts,
@@ -20,9 +21,9 @@ from puffin.sketches.hash_arrays import (
     is_first_of_run,
     places,
 )
-from puffin.sketches.picked_values import PickedValues
+from puffin.sketches.picked_values import PickedValues, Places
 from puffin.sketches.row_tally import sum_rows
-from puffin.sketches.tally_state import TallyState, many_of
+from puffin.sketches.tally_state import ValueTally, many_of
 from puffin.sketches.theta_image import MAX_THETA
 from puffin.values.serialized import SerializedValues
 
@@ -33,7 +34,7 @@ _LAST_BUCKET = _COARSE_BUCKETS - 1
 _BUSY = 4  # buckets with this many times the rows of the others are looked into
 
 
-class SortedValueTally:
+class SortedValueTally(ValueTally):
     """
     Sorts the hashes of many rows at once. Of values in buckets with few rows it keeps only the bucket's row count, as
     an upper bound for each of them.
@@ -52,7 +53,6 @@ class SortedValueTally:
         self._rows_of_buckets = np.zeros(BUCKETS, np.uint64)
 
     def add(self, hashes: Hashes, rows: Rows | None, values: SerializedValues) -> None:
-        """Count hashes and pick the values that are wanted."""
         if len(hashes):
             self._slices.append((hashes, rows, values))
             self._rows += len(hashes) if rows is None else int(rows.sum())
@@ -60,8 +60,7 @@ class SortedValueTally:
             if self._pending >= _UNSORTED:
                 self._settle()
 
-    def state(self) -> TallyState:
-        """What was counted."""
+    def state(self) -> tuple[Distribution, Places]:
         self._settle()
         held, low, slack = self._held
         high = low + slack
@@ -70,14 +69,20 @@ class SortedValueTally:
         kept = np.flatnonzero(self._is_kept(self._picked_hashes, held[is_many]))
         hashes, first = first_of_each(self._picked_hashes[kept])
         at, is_held = places(hashes, held)
-        bounds = np.zeros(len(hashes), np.uint64), np.full(len(hashes), self._floor, np.uint64)
-        for bound, of_held in zip(bounds, (low, high), strict=True):
-            bound[is_held] = of_held[at[is_held]]
-        missed = max(self._floor, int(high[~is_many].max(initial=0)))
-        has_many = is_among(hashes, held[is_many])
-        return TallyState(
-            self._rows, missed, self._theta, hashes, bounds, has_many, kept[first], self._rows_of_buckets.copy()
+        found = Distribution(
+            rows=self._rows,
+            missed=0 if self._theta == MAX_THETA else max(self._floor, int(high[~is_many].max(initial=0))),
+            theta=self._theta,
+            hashes=hashes,
+            low=np.zeros(len(hashes), np.uint64),
+            high=np.full(len(hashes), max(1, self._floor), np.uint64),
+            is_heavy=is_among(hashes, held[is_many]),
+            values=None,
+            is_cut=np.zeros(len(hashes), np.bool_),
+            buckets=self._rows_of_buckets.copy(),
         )
+        found.low[is_held], found.high[is_held] = low[at[is_held]], np.maximum(high[at[is_held]], np.uint64(1))
+        return found, kept[first]
 
     def _settle(self) -> None:
         if not self._slices:

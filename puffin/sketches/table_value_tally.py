@@ -7,11 +7,12 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from puffin.sketches.distribution import Distribution
 from puffin.sketches.distribution_image import BUCKETS
 from puffin.sketches.hash_arrays import Counts, Hashes, Rows, in_buckets, order_of, rows_for_kernel
-from puffin.sketches.picked_values import PickedValues
+from puffin.sketches.picked_values import PickedValues, Places
 from puffin.sketches.smallest import distinct_below, theta_of
-from puffin.sketches.tally_state import TallyState, many_of
+from puffin.sketches.tally_state import ValueTally, many_of
 from puffin.sketches.theta_image import MAX_THETA
 from puffin.values.serialized import SerializedValues, for_kernel
 
@@ -32,7 +33,7 @@ _EVERY_BUCKET = np.ones(1, np.uint32)
 _NO_HASHES = np.empty(0, np.uint64)
 
 
-class TableValueTally:
+class TableValueTally(ValueTally):
     """
     Counts all values while these are less than half of a table.
 
@@ -57,7 +58,6 @@ class TableValueTally:
         self._busy = 8  # one in this many buckets may be busy when the floor rises
 
     def add(self, hashes: Hashes, rows: Rows | None, values: SerializedValues) -> None:
-        """Count hashes and pick the values that are wanted."""
         hashes = for_kernel(hashes)
         counts = rows_for_kernel(rows, len(hashes))
         self._rows += len(hashes) if rows is None else int(rows.sum())
@@ -90,28 +90,30 @@ class TableValueTally:
                 self._settle()
         return done
 
-    def state(self) -> TallyState:
-        """What was counted."""
+    def state(self) -> tuple[Distribution, Places]:
         self._lower_theta()
         values = self._values(0, self._theta)
         hashes, low, slack, _ = values.T
         high = low + np.where(low == 0, np.uint64(self._floor), slack)
         is_many = low >= np.uint64(many_of(self._rows))  # never shadows, which have no rows
         is_known = is_many | (hashes < np.uint64(self._theta))
-        missed = max(self._floor, int(high[~is_known].max(initial=0)))
         known = np.flatnonzero(is_known)
         known = known[order_of(hashes[known])]
         known_hashes, known_low, _, places = np.ascontiguousarray(values[known].T)
-        return TallyState(
-            self._rows,
-            missed,
-            self._theta,
-            known_hashes,
-            (known_low, high[known]),
-            is_many[known],
-            places.view(np.int64),
-            None if self._theta == MAX_THETA else self._rows_of_buckets(hashes, low),
+        samples_all = self._theta == MAX_THETA
+        found = Distribution(
+            rows=self._rows,
+            missed=0 if samples_all else max(self._floor, int(high[~is_known].max(initial=0))),
+            theta=self._theta,
+            hashes=known_hashes,
+            low=known_low,
+            high=np.maximum(high[known], np.uint64(1)),
+            is_heavy=is_many[known],
+            values=None,
+            is_cut=np.zeros(len(known), np.bool_),
+            buckets=None if samples_all else self._rows_of_buckets(hashes, low),
         )
+        return found, places.view(np.int64)
 
     def _rows_of_buckets(self, hashes: Hashes, rows: Counts) -> Counts | None:
         if self._holds_all:

@@ -1,36 +1,27 @@
-"""What a tally of values knows, from which a distribution is made."""
+"""What a tally of values finds, from which a distribution is made."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from abc import ABC, abstractmethod
 
-from puffin.sketches.hash_arrays import Counts, Flags, Hashes
+from puffin.sketches.distribution import Distribution
+from puffin.sketches.hash_arrays import Hashes, Rows
 from puffin.sketches.picked_values import Places
+from puffin.values.serialized import SerializedValues
 
 _MANY = 16  # a value is frequent with 1/65,536 of the rows or more
 
 
-class TallyState(NamedTuple):
-    """
-    The values with many rows, and those below theta.
+class ValueTally(ABC):
+    """Counts the rows of values, and picks those with many rows and those of the sample."""
 
-    Attributes:
-        rows: Counted in all.
-        missed: The most rows that any other value can have.
-        hashes: Ascending, distinct.
-        bounds: The fewest and the most rows of each.
-        places: Of each among the picked values.
-        buckets: The rows of all values in `BUCKETS`; None if ``bounds`` have every row, or a bucket overflowed.
-    """
+    @abstractmethod
+    def add(self, hashes: Hashes, rows: Rows | None, values: SerializedValues) -> None:
+        """Count hashes and pick the values that are wanted."""
 
-    rows: int
-    missed: int
-    theta: int
-    hashes: Hashes
-    bounds: tuple[Counts, Counts]
-    has_many: Flags
-    places: Places
-    buckets: Counts | None
+    @abstractmethod
+    def state(self) -> tuple[Distribution, Places]:
+        """The distribution so far, without values and of any size, and the place of each among the picked values."""
 
 
 def many_of(rows: int) -> int:
