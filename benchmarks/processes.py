@@ -8,9 +8,8 @@ import multiprocessing
 import os
 import resource
 import subprocess
-import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -38,22 +37,6 @@ def processor_seconds(command: Sequence[str]) -> float:
     before = _of_children()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return _of_children() - before
-
-
-@contextlib.contextmanager
-def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """A process of ``puffin serve`` with these arguments, and its port."""
-    command = [sys.executable, "-m", "puffin", "serve", "--port", "0", *arguments]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
-        assert server.stderr is not None
-        try:
-            line = server.stderr.readline()
-            if not line.startswith("serving at "):
-                server.kill()
-                raise SystemExit(f"expected a server, found {line}{server.stderr.read()}".rstrip())
-            yield server, int(line.rpartition(":")[2])
-        finally:
-            server.kill()
 
 
 def _of_children() -> float:

@@ -1,5 +1,5 @@
 """
-Takes the picture of the server's page that the README shows: ``python tools/page_picture.py docs/page.png``.
+Takes the picture of the server's page that the README shows: ``python -m tools.page_picture docs/page.png``.
 
 The page is the real one: `puffin serve` shows the tables of ``examples/shop.py`` to Chromium, after orders have arrived
 in four lots and each lot was analyzed, so that the column has a history.
@@ -11,20 +11,17 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.request
 from pathlib import Path
 from urllib.parse import urlencode
 
 from pyiceberg.catalog import load_catalog
 
+from examples.shop import catalog_properties, orders
+from tools.serving import Server
+
 ROOT = Path(__file__).resolve().parent.parent
 LOTS = [(15_000, 25_000), (25_000, 40_000), (40_000, 50_000)]
-PORT = 8680
 SIZE = "1400,1100"
-
-sys.path.insert(0, str(ROOT))
-from examples.shop import catalog_properties, orders  # noqa: E402
 
 
 def main() -> None:
@@ -39,32 +36,14 @@ def main() -> None:
         for begin, end in LOTS:
             table.refresh().append(orders(end).slice(begin))
             analyze(environment)
-        serve = [sys.executable, "-m", "puffin", "serve", "--catalog", "prod", "--port", str(PORT)]
-        server = subprocess.Popen(serve, env=environment)
-        try:
-            wait_for(f"http://127.0.0.1:{PORT}/readyz")
-            shoot(f"http://127.0.0.1:{PORT}/#{urlencode({'table': 'sales.orders', 'column': 'customer_id'})}", scratch)
-        finally:
-            server.terminate()
-            server.wait()
+        with Server("--catalog", "prod", environment=environment) as server:
+            shoot(f"{server.url}/#{urlencode({'table': 'sales.orders', 'column': 'customer_id'})}", scratch)
 
 
 def analyze(environment: dict[str, str]) -> None:
     """Analyze the shop's table in its catalog."""
     command = [sys.executable, "-m", "puffin", "analyze", "sales.orders", "--catalog", "prod"]
     subprocess.run(command, check=True, env=environment)
-
-
-def wait_for(url: str) -> None:
-    """Wait until the server is ready."""
-    for _ in range(100):
-        try:
-            urllib.request.urlopen(url).close()
-        except OSError:
-            time.sleep(0.1)
-        else:
-            return
-    raise SystemExit(f"{url} does not answer")
 
 
 def shoot(url: str, scratch: str) -> None:

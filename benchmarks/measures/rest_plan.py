@@ -14,14 +14,13 @@ import json
 import shutil
 import statistics
 import time
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from benchmarks.indexed_tables import keyed_table, made_table
-from benchmarks.processes import serving
 from benchmarks.results import HIGHER, LOWER, Bar, Results, Row, Sample
 from benchmarks.run import HOME, Run, say
+from tools.serving import Server
 
 NAMES = _PLAN, _QUERY, _MANY = "rest-plan", "rest-query", "million-rest-plan"
 
@@ -49,8 +48,8 @@ def measure(run: Run, results: Results) -> None:
 
 
 def _plans(directory: Path, column: str, run: Run, results: Results, bar: Bar, name: str = _PLAN) -> None:
-    with _serving(directory) as (_, port):
-        client = _Client(port, directory)
+    with _serving(directory) as server:
+        client = _Client(server.port, directory)
         say(f"planning on {directory.name} over HTTP")
         client.wait_until_planned(column)
         new, again = [], []
@@ -69,8 +68,8 @@ def _plans(directory: Path, column: str, run: Run, results: Results, bar: Bar, n
 
 
 def _cold(directory: Path) -> float:
-    with _serving(directory) as (_, port):
-        return _Client(port, directory).plan("uid", 1001) * 1e3
+    with _serving(directory) as server:
+        return _Client(server.port, directory).plan("uid", 1001) * 1e3
 
 
 def _query(files: int, run: Run, results: Results) -> None:
@@ -78,10 +77,10 @@ def _query(files: int, run: Run, results: Results) -> None:
 
     directory, keys = keyed_table(files)
     warehouse = _warehouse_of(directory)
-    with _serving(directory) as (_, port), spark_session(2) as spark:
+    with _serving(directory) as server, spark_session(2) as spark:
         for name, settings in {
             "own": {"type": "hadoop", "warehouse": warehouse.as_uri()},
-            "fast": {"type": "rest", "uri": f"http://127.0.0.1:{port}/iceberg"},
+            "fast": {"type": "rest", "uri": f"{server.url}/iceberg"},
         }.items():
             spark.conf.set(f"spark.sql.catalog.{name}", "org.apache.iceberg.spark.SparkCatalog")
             for key, value in settings.items():
@@ -147,6 +146,5 @@ class _Client:
         return json.loads(read)
 
 
-def _serving(directory: Path) -> AbstractContextManager[tuple[Any, int]]:
-    """A server of a table, and its port."""
-    return serving("--iceberg", "--allow-root", str(directory.parent), "--ttl", "3600")
+def _serving(directory: Path) -> Server:
+    return Server("--iceberg", "--allow-root", directory.parent, "--ttl", 3600)

@@ -22,10 +22,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.processes import resident_mib, serving, warm_processes
+from benchmarks.processes import resident_mib, warm_processes
 from benchmarks.soak.changes import Commits, change, was_true
 from benchmarks.soak.load import Answers, ask
 from benchmarks.soak.tables import make_tables
+from tools.serving import Server
 
 _MOST_GROWTH = 0.10  # from the median of the middle third to that of the last
 _LONGEST_STOP = 10  # seconds
@@ -82,18 +83,17 @@ def main() -> int:
 def _soak(root: Path, args: argparse.Namespace) -> Outcome:
     tables = make_tables(root, args.tables)
     names = [str(table.directory) for table in tables]
-    served = serving("--allow-root", str(root), "--ttl", str(args.ttl))
-    with served as (server, port), warm_processes(2) as pool:
-        _say(f"asking port {port} for {args.seconds:g} s")
-        asked = pool.submit(ask, port, names, args.rate, args.seconds)
+    with Server("--allow-root", root, "--ttl", args.ttl) as server, warm_processes(2) as pool:
+        _say(f"asking port {server.port} for {args.seconds:g} s")
+        asked = pool.submit(ask, server.port, names, args.rate, args.seconds)
         changed = pool.submit(change, tables, args.changes, args.seconds)
         resident = []
         until = time.monotonic() + args.seconds
         while time.monotonic() < until:
             time.sleep(min(1, args.seconds / 30))
-            resident.append(resident_mib(server.pid))
+            resident.append(resident_mib(server.process.pid))
         answers, commits = asked.result(), changed.result()
-        ended = _stopped(server)
+        ended = _stopped(server.process)
     return _outcome(args, answers, commits, resident, ended)
 
 

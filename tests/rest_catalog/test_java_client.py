@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import http.client
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+
+from tools.serving import Server
 
 NAMESPACE = "/iceberg/v1/namespaces/db"
 
@@ -22,15 +22,9 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     own = SqlCatalog("own", **properties)
     own.create_namespace("db", {"owner": "finance"})
     own.create_table("db.t", pa.schema([("k", pa.int64())]))
-    command = [sys.executable, "-m", "puffin", "serve", "--iceberg", "--port", "0", "--catalog", "own"]
-    command += [f"--catalog-property={key}={value}" for key, value in properties.items()]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    try:
-        assert process.stderr is not None
-        yield process.stderr.readline().strip().rpartition("//")[2]
-    finally:
-        process.kill()
-        process.communicate()
+    settings = (f"--catalog-property={key}={value}" for key, value in properties.items())
+    with Server("--iceberg", "--catalog", "own", *settings) as server:
+        yield f"127.0.0.1:{server.port}"
 
 
 def ask(address: str, path: str, **headers: str) -> tuple[int, dict[str, str], str]:

@@ -6,8 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,6 +23,7 @@ from puffin.server.settings import Settings
 from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.storage.local import LocalStore
 from tests.server.iceberg_face import Face
+from tools.serving import Server
 
 TTL = 0.2
 PATIENCE = 60  # seconds, after which what has not come never will
@@ -172,26 +171,12 @@ def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hanging]:
     hanging.end()
 
 
-class Process:
-    """``puffin serve`` at a free port, serving the tables below ``root``."""
+class Process(Server):
+    """``puffin serve`` of the tables below ``root``."""
 
-    def __init__(self, root: Path, *arguments: str) -> None:
+    def __init__(self, root: Path, *arguments: object) -> None:
+        super().__init__("--allow-root", root, *arguments)
         self.root = root
-        command = [sys.executable, "-m", "puffin", "serve", "--port", "0", "--allow-root", str(root), *arguments]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        assert self.process.stderr is not None
-        before = []
-        while (line := self.process.stderr.readline()) and not line.startswith("serving at http://127.0.0.1:"):
-            before.append(line)
-        assert line, "".join(before)
-        self.url = line.split()[-1]
-        self.port = int(self.url.rpartition(":")[2])
-
-    def end(self) -> None:
-        """Make sure that the process has ended."""
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.communicate()
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal and return the exit code; TimeoutExpired if it hangs, however busy the machine is."""
@@ -215,7 +200,7 @@ def process_of() -> Iterator[Callable[..., Process]]:
     processes = []
 
     def start(root: Path, *arguments: object) -> Process:
-        processes.append(Process(root, *map(str, arguments)))
+        processes.append(Process(root, *arguments))
         return processes[-1]
 
     yield start

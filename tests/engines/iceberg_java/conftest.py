@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,10 +20,10 @@ from tests.engines.iceberg_java.junit import JUnit
 from tests.engines.iceberg_java.router import Router
 from tests.http_server import answering
 from tools.catalogs import jars_of_pyspark
+from tools.serving import Server
 
 HERE = Path(__file__).resolve().parent
 EXTENSION = "META-INF/services/org.junit.jupiter.api.extension.Extension"
-PATIENCE = 30
 SPARK_SETTINGS = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
@@ -56,11 +55,10 @@ def routed(rest_catalog: dict[str, str]) -> Iterator[Callable[..., tuple[Router,
 
         def start(kind: str, program: Sequence[str] = ("-m", "puffin")) -> tuple[Router, str]:
             name, properties = of_kind[kind]
-            arguments = ["serve", "--iceberg", "--port", "0", "--ttl", "0", "--catalog", name]
-            for key, value in properties.items():
-                arguments += ["--catalog-property", f"{key}={value}"]
-            uri = stack.enter_context(_running([sys.executable, *program, *arguments]))
-            router = Router(f"{uri}/iceberg", rest_catalog["uri"])
+            settings = (f"--catalog-property={key}={value}" for key, value in properties.items())
+            server = Server("--iceberg", "--ttl", "0", "--catalog", name, *settings, program=program)
+            stack.enter_context(server)
+            router = Router(f"{server.url}/iceberg", rest_catalog["uri"])
             return router, stack.enter_context(answering(router.answer))
 
         yield start
@@ -99,19 +97,3 @@ def catalog_under_test(jars: Callable[[str], list[Path]], java_home: Path, tmp_p
     (classes / EXTENSION).parent.mkdir(parents=True)
     (classes / EXTENSION).write_text("org.apache.iceberg.rest.CatalogUnderTest\n")
     return classes
-
-
-@contextmanager
-def _running(command: Sequence[str]) -> Iterator[str]:
-    """Run ``puffin serve``, and yield its URI."""
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    try:
-        assert process.stderr is not None
-        said = []
-        while (line := process.stderr.readline()) and not line.startswith("serving at http://"):
-            said.append(line)
-        assert line, "".join(said)
-        yield line.split()[-1]
-    finally:
-        process.terminate()
-        process.communicate(timeout=PATIENCE)
