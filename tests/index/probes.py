@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 import math
 import random
 from collections.abc import Callable, Iterable, Sequence
@@ -75,6 +77,19 @@ def check_pruning(asked: Iterable[Probes]) -> None:
     every = [*asked]
     assert sum(each.excluded for each in every) > sum(each.states for each in every)
     assert sum(each.left for each in every) < sum(each.without for each in every) / 20
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Played:
+    """What came of random histories: how often columns had each basis, and what was asked of the plans of each."""
+
+    bases: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    probes: list[Probes] = dataclasses.field(default_factory=list)
+
+    def check(self) -> None:
+        """Check that histories prove something about incremental runs and about indexes."""
+        assert min(self.bases[basis] for basis in ("added-files", "changed-files", "carried")) > len(self.probes)
+        check_pruning(self.probes)
 
 
 class IndexedTable:

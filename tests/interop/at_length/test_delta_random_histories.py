@@ -10,7 +10,6 @@ step. ``PUFFIN_INDEX_HISTORIES=100`` plays more histories.
 
 from __future__ import annotations
 
-import collections
 import json
 import os
 import random
@@ -21,7 +20,7 @@ from typing import Any
 import pytest
 
 from puffin.load import load_table
-from tests.index.probes import IndexedTable, check_pruning
+from tests.index.probes import IndexedTable, Played
 from tests.index.whole_files import DeltaFiles
 
 TOURS = FIRST_SEED = 4  # tables of these seeds are of every kind
@@ -156,25 +155,22 @@ class History:
 
 
 @pytest.fixture(scope="module")
-def bases() -> collections.Counter[str]:
-    """Counts the bases over all histories."""
-    return collections.Counter()
-
-
-@pytest.fixture(scope="module")
-def probes():
-    """What was asked of the plans of each history."""
-    return []
+def played():
+    """What came of all histories, which must not be full reads for the most part."""
+    played = Played()
+    yield played
+    if len(played.probes) == HISTORIES:  # else only some were asked for
+        played.check()
+        # Every history begins with all rows of its first version.
+        assert played.bases["full"] - HISTORIES * len(COLUMNS) < played.bases.total() / 10
 
 
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + HISTORIES))
-def test_statistics_and_plans_are_right_after_every_step(
-    spark, tmp_path, analyze_table, stored_payloads, bases, probes, seed
-):
+def test_statistics_and_plans_are_right_after_every_step(spark, tmp_path, analyze_table, stored_payloads, played, seed):
     history = History(spark, tmp_path / "t", seed)
     table = load_table(str(tmp_path / "t"))
     indexed = IndexedTable(str(tmp_path / "t"), DeltaFiles(tmp_path / "t"), seed)
-    probes.append(indexed.probes)
+    played.probes.append(indexed.probes)
     done = ["create"]
     to_do = history.steps([*ACTIONS][seed % TOURS :: TOURS])  # whatever chance has it, some history has each action
     while True:
@@ -184,23 +180,10 @@ def test_statistics_and_plans_are_right_after_every_step(
         stored = {i: payload for i, payload in stored_payloads(table, kept.entry).items() if i in fresh}
         assert stored == stored_payloads(table, full.entry), done
         assert [(c.column, c.distinct) for c in kept.columns] == [(c.column, c.distinct) for c in full.columns], done
-        bases.update(str(column.basis) for column in kept.columns)
+        played.bases.update(str(column.basis) for column in kept.columns)
         if done[-1] in ("optimize", "purge", "checkpoint", "note"):
             assert kept.files_read == 0, done
         indexed.step()
         if not to_do:
             break
         done.append(history.do(to_do.pop(0)))
-
-
-@pytest.mark.xdist_group("Spark, Delta and golden tables")  # with those it sums up
-def test_histories_rarely_fall_back_to_full_reads(bases):
-    """Otherwise they would prove nothing about incremental runs."""
-    assert min(bases["added-files"], bases["changed-files"], bases["carried"]) > HISTORIES
-    # Every history begins with all rows of its first version.
-    assert bases["full"] - HISTORIES * len(COLUMNS) < bases.total() / 10
-
-
-@pytest.mark.xdist_group("Spark, Delta and golden tables")
-def test_indexes_of_histories_exclude_files(probes):
-    check_pruning(probes)
