@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from pyiceberg.expressions import EqualTo, In, LessThan, NotEqualTo
 from pyiceberg.table import StaticTable
 
 from tests.hand_made_table import HandMadeTable
+from tests.server.conftest import Process
 from tests.server.iceberg_face import publish
 
 NEEDED = {
@@ -64,15 +65,20 @@ def written(root: Path, case: tuple[str, pa.DataType, list[Any]], *, has_column:
     return root / "metadata" / "v1.metadata.json"
 
 
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    with Process(tmp_path_factory.mktemp("face"), "--iceberg") as process:
+        yield process
+
+
 @pytest.fixture
-def both(process_of: Callable[..., Any], tmp_path: Path) -> Callable[..., tuple[Any, Any]]:
+def both(process: Process, tmp_path: Path) -> Callable[..., tuple[Any, Any]]:
     """A table as pyiceberg plans it by itself, and as the face does."""
-    url = process_of(tmp_path, "--iceberg").url
-    catalog = load_catalog("fast", type="rest", uri=f"{url}/iceberg")
+    catalog, namespace = load_catalog("fast", type="rest", uri=f"{process.url}/iceberg"), tmp_path.name
 
     def make(name: str, *of_table: Any, **options: Any) -> tuple[Any, Any]:
-        own = written(tmp_path / "db" / name, *of_table, **options)
-        return StaticTable.from_metadata(str(own)), catalog.load_table(f"db.{name}")
+        own = written(process.root / namespace / name, *of_table, **options)
+        return StaticTable.from_metadata(str(own)), catalog.load_table((namespace, name))
 
     return make
 
