@@ -153,6 +153,7 @@ def test_failed_tables_keep_their_place_and_fail_the_command(puffin, tables, tmp
     assert run.code == 1
     assert [t["table"] for t in run.document["tables"]] == [tables[2], absent, tables[0]]
     assert run.document["tables"][1] == {"table": absent, "error": f"{absent}: no such file or directory"}
+    assert all(run.document["tables"][done]["statistics-file"] for done in (0, 2))
     assert run.stderr == f"puffin: 1 of 3 tables failed: {absent}: no such file or directory\n"
 
 

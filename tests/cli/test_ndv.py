@@ -155,18 +155,6 @@ def test_current_statistics_are_left_alone(puffin, golden_tables):
     assert (table / "metadata" / "version-hint.text").read_text() == "6"
 
 
-def test_failing_table_does_not_stop_the_others(puffin, golden_tables):
-    """Each table has its place in the document; the exit code says that one failed."""
-    good, bad = str(golden_tables / "t_dv_v3"), str(golden_tables / "absent")
-    run = puffin("analyze", bad, good, "--json")
-    assert run.code == 1
-    failed, done = run.document["tables"]
-    assert failed["table"] == bad
-    assert "no such file" in failed["error"]
-    assert done["statistics-file"] is not None
-    assert run.stderr == f"puffin: 1 of 2 tables failed: {failed['error']}\n"
-
-
 def test_time_within_a_millisecond_is_not_rounded_up(puffin, tmp_path, table_document):
     document = table_document(tmp_path, snapshots=(10, 11))
     (tmp_path / "metadata").mkdir()

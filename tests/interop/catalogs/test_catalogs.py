@@ -19,6 +19,7 @@ import yaml
 import puffin
 import stats_jobs
 from puffin.autopilot.look import Watcher
+from puffin.errors import ConflictError
 from puffin.load import Tables, load_table
 from puffin.policy.document import parse_policy
 from puffin.tables.commit import commit_statistics
@@ -162,6 +163,21 @@ def check_pyiceberg_refuses(server, name: str) -> None:
             catalog.create_table(f"{name}_of_pyiceberg", SCHEMA, properties={"format-version": "3"})
         with pytest.raises(NotImplementedError, match="Writing V3 is not yet supported"):
             catalog.load_table(name).transaction().set_properties({"a": "b"}).commit_transaction()
+
+
+@pytest.mark.parametrize("server", ["glue", "hive"], indirect=True)
+def test_earlier_append_is_a_conflict_and_leaves_no_files(server, draft_of, tmp_path):
+    catalog, name = server.open(), f"conflicts.{server.name}"
+    catalog.create_namespace_if_not_exists("conflicts")
+    catalog.create_table(name, SCHEMA, location=tmp_path.as_uri()).append(FIRST)
+    table = load_table(name, catalog=server.name, catalog_properties=server.properties)
+    base = table.open()
+    entry = draft_of(table, {"a": [1]}).write(base, [])
+    catalog.load_table(name).append(SECOND)
+    before = {*tmp_path.rglob("*")}
+    with pytest.raises(ConflictError, match="another writer"):
+        base.commit(entry)
+    assert {*tmp_path.rglob("*")} == before
 
 
 @pytest.fixture

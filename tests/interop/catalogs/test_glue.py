@@ -70,16 +70,6 @@ def test_commit_changes_only_the_location_of_the_glue_table(catalog, table, draf
     assert {key: after[key] for key in described} == described
 
 
-def test_earlier_append_is_a_conflict_and_leaves_no_files(catalog, table, draft_of, files):
-    base = table.open()
-    entry = draft_of(table, {"a": [1]}).write(base, [])
-    catalog.load_table(table.name).append(ROWS)
-    before = files()
-    with pytest.raises(ConflictError, match="another writer"):
-        base.commit(entry)
-    assert files() == before
-
-
 def test_append_during_the_update_is_a_conflict_by_version_id(catalog, table, draft_of, monkeypatch, files):
     """Only the version's id shows it: the update was already on its way."""
     base = table.open()

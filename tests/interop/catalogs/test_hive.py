@@ -135,17 +135,6 @@ def test_table_whose_writers_take_no_lock_is_not_locked(new_table, metastore, dr
     metastore.unlock(UnlockRequest(lockid=lock.lockid))
 
 
-def test_earlier_append_is_a_conflict_and_leaves_no_files(new_table, catalog, draft_of, files):
-    table = new_table()
-    base = table.open()
-    entry = draft_of(table, {"a": [1]}).write(base, [])
-    catalog.load_table(table.name).append(ROWS)
-    before = files()
-    with pytest.raises(ConflictError, match="another writer"):
-        base.commit(entry)
-    assert files() == before
-
-
 def test_metastore_comparison_catches_writers_without_a_lock(new_table, catalog, draft_of, monkeypatch, files):
     """The append comes between our look and our change."""
     table = new_table(**{"engine.hive.lock-enabled": "false"})
