@@ -23,6 +23,8 @@ from urllib.parse import quote
 import pytest
 
 from tests.local_files import set_permissions_without_processes
+from tools.jars import JarsError
+from tools.jars import jars as fetched_jars
 from tools.java_gateway import QUICK_JAVA
 
 if TYPE_CHECKING:
@@ -91,7 +93,10 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 @pytest.fixture(scope="session")
 def java_home() -> Iterator[Path]:
     """The Java that Spark runs on; the session's JAVA_HOME points to it."""
-    home = Path(_run_tool("sh", ROOT / "tools" / "java.sh")[0])
+    ran = subprocess.run(["sh", ROOT / "tools" / "java.sh"], check=False, capture_output=True, text=True)
+    if ran.returncode != 0:
+        pytest.fail(ran.stderr.strip().rpartition("\n")[2], pytrace=False)  # which says what to do
+    home = Path(ran.stdout.splitlines()[0])
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAVA_HOME", str(home))
         yield home
@@ -100,13 +105,14 @@ def java_home() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def jars(java_home: Path) -> Callable[[str], list[Path]]:
     """Returns the jars of a set in ``tools/ivy.xml``, and fetches them if need be."""
-    return lambda set_name: [Path(line) for line in _run_tool(sys.executable, ROOT / "tools" / "jars.py", set_name)]
 
+    def of_set(set_name: str) -> list[Path]:
+        try:
+            return fetched_jars(set_name)
+        except JarsError as error:
+            pytest.fail(str(error), pytrace=False)
 
-@pytest.fixture(scope="session")
-def quick_java() -> list[str]:
-    """Options of a JVM that is there for some minutes at most."""
-    return list(QUICK_JAVA)
+    return of_set
 
 
 @pytest.fixture(scope="session")
@@ -125,7 +131,6 @@ def jdbc_drivers(jars: Callable[[str], list[Path]]) -> list[Path]:
 def spark(
     jars: Callable[[str], list[Path]],
     jdbc_drivers: list[Path],
-    quick_java: list[str],
     warehouse: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[SparkSession]:
@@ -148,7 +153,7 @@ def spark(
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "2g",
-        "spark.driver.extraJavaOptions": f"{' '.join(quick_java)} -Xms1g -Duser.timezone=UTC "
+        "spark.driver.extraJavaOptions": f"{' '.join(QUICK_JAVA)} -Xms1g -Duser.timezone=UTC "
         f"-Dderby.system.home={scratch}",
         "spark.local.dir": str(scratch),
         "spark.jars": ",".join(map(str, [*formats, *jdbc_drivers])),
@@ -407,12 +412,21 @@ def delta_table(tmp_path: Path) -> Callable[..., DeltaTableWriter]:
     return make
 
 
+class Opened(list[str]):
+    """URIs of files."""
+
+    @property
+    def names(self) -> list[str]:
+        """The last parts of them."""
+        return [uri.rpartition("/")[2] for uri in self]
+
+
 @pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
     """Records the local files that are opened for reading."""
     from puffin.storage.local import LocalStore
 
-    files: list[str] = []
+    files = Opened()
     open_source = LocalStore.open_source
 
     def noted(self: LocalStore, path: str) -> Any:
@@ -442,34 +456,6 @@ def locked(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Path]:
     return make
 
 
-@pytest.fixture(scope="session")
-def patient() -> dict[str, str]:
-    """Table properties that make writers retry until they succeed."""
-    return {
-        "commit.retry.num-retries": "100",
-        "commit.retry.min-wait-ms": "10",
-        "commit.retry.max-wait-ms": "200",
-    }
-
-
-@pytest.fixture
-def race() -> Callable[..., None]:
-    """Runs writers of a table, each in its own process, all started at the same moment."""
-
-    def run(
-        name: str,
-        catalog: Mapping[str, str] | None,
-        whats: Sequence[str],
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
-        from tests.processes import at_once
-        from tests.tables.committing import commit
-
-        at_once(commit, [(name, catalog, what, environment or {}) for what in whats])
-
-    return run
-
-
 def _fixtures_of(item: pytest.Item) -> Sequence[str]:
     return getattr(item, "fixturenames", ())
 
@@ -488,11 +474,3 @@ def _turn(item: pytest.Item, with_spark: Collection[Path]) -> int:
         return 1
     folders = [path.name for path in item.path.parents]
     return 2 + next((turn for turn, folder in enumerate(LONG_FIRST) if folder in folders), len(LONG_FIRST))
-
-
-def _run_tool(*command: str | Path) -> list[str]:
-    """Return the lines a tool printed; if it failed, fail the test with its last line, which says what to do."""
-    ran = subprocess.run(command, check=False, capture_output=True, text=True)
-    if ran.returncode != 0:
-        pytest.fail(ran.stderr.strip().rpartition("\n")[2], pytrace=False)
-    return ran.stdout.splitlines()

@@ -16,6 +16,7 @@ from puffin.policy.model import SparkSize, SparkUse
 from stats_jobs import SparkStarter
 from stats_jobs.cluster import Cluster
 from stats_jobs.jvm import JvmCluster
+from tools.java_gateway import QUICK_JAVA
 
 SMALL, LARGE = SparkSize(master="local[1]"), SparkSize(from_bytes=100, master="local[2]")
 USE = SparkUse(sizes=(SMALL, LARGE), idle=0)
@@ -80,10 +81,10 @@ def test_table_that_needs_no_spark_leaves_the_session_of_others_alone() -> None:
         assert used(again) is session
 
 
-def test_large_tables_run_on_one_spark_session(lake: Path, quick_java: list[str]) -> None:
+def test_large_tables_run_on_one_spark_session(lake: Path) -> None:
     """In a process of its own, since a process has one session."""
     policy = lake.parent / "policy.yaml"
-    java = f"spark.driver.extraJavaOptions: '{' '.join(quick_java)}'"
+    java = f"spark.driver.extraJavaOptions: '{' '.join(QUICK_JAVA)}'"
     conf = f"{{spark.sql.shuffle.partitions: 1, spark.ui.enabled: false, {java}}}"
     policy.write_text(f"""\
 roots: [{lake}]

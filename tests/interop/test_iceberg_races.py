@@ -29,15 +29,11 @@ from puffin.load import load_table
 from puffin.lookup import ndv
 from tests.interop.racing_worker import follow_orders
 from tests.processes import talking
+from tests.tables.committing import PATIENT
 
 SECONDS = float(os.environ.get("PUFFIN_RACE_SECONDS", "2"))
 EIGHT = tuple("abcdefgh")
 ROWS = pa.table({c: pa.array([row % count for row in range(8)], pa.int64()) for count, c in enumerate(EIGHT, 1)})
-PATIENT = {
-    "commit.retry.num-retries": "100",
-    "commit.retry.min-wait-ms": "10",
-    "commit.retry.max-wait-ms": "200",
-}
 # Asked for by all, so that all of them run in the process that has Spark, and the workers start once.
 pytestmark = pytest.mark.usefixtures("spark")
 

@@ -33,6 +33,7 @@ from puffin.iceberg.scan import plan as scan_plan
 from stats_jobs import Options, SparkStarter, SparkTable, analyze, analyze_many, index, merge, plan
 from stats_jobs.many import in_order
 from stats_jobs.options import IndexOptions
+from tools.java_gateway import QUICK_JAVA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,7 +52,6 @@ _CONF = {
 @pytest.fixture(scope="module")
 def server(
     java_home: Path,
-    quick_java: list[str],
     jars: Callable[[str], list[Path]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[str]:
@@ -67,7 +67,7 @@ def server(
     conf = {**_CONF, "spark.connect.grpc.binding.port": str(port), "spark.local.dir": str(home)}
     command = [
         str(Path(spark, "bin", "spark-submit")),
-        *("--master", "local[1]", "--driver-memory", "1g", "--driver-java-options", " ".join(quick_java)),
+        *("--master", "local[1]", "--driver-memory", "1g", "--driver-java-options", " ".join(QUICK_JAVA)),
         *(part for key, value in conf.items() for part in ("--conf", f"{key}={value}")),
         *(("--jars", str(jars("connect-3.5")[0])) if version.startswith("3.5.") else ()),
         *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"),

@@ -236,17 +236,3 @@ def directory(tmp_path: Path, table_document: Callable[..., dict[str, Any]]) -> 
         return table
 
     return make
-
-
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Records the names of local files that are opened for reading."""
-    names: list[str] = []
-    open_source = LocalStore.open_source
-
-    def counted(store: LocalStore, uri: str) -> FileSource:
-        names.append(uri.rpartition("/")[2])
-        return open_source(store, uri)
-
-    monkeypatch.setattr(LocalStore, "open_source", counted)
-    return names

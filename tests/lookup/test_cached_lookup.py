@@ -55,12 +55,12 @@ def counts(lookup):
 
 def test_cold_lookup_reads_the_hint_and_the_metadata(lookup, directory, entry_of, opened):
     assert lookup.ndv(str(directory("t", entry_of(10, {1: 3}))), ["a"]).columns[0].ndv == 3
-    assert opened == COLD
+    assert opened.names == COLD
 
 
 def test_sketch_without_an_ndv_costs_one_more_read(lookup, directory, sketched, opened):
     assert lookup.ndv(str(directory("t", sketched(10, {1: 3, 2: 4})))).columns[1].ndv == 4
-    assert opened == [*COLD, "10.stats"]
+    assert opened.names == [*COLD, "10.stats"]
 
 
 def test_repeated_question_gets_the_same_object_without_reading(lookup, directory, entry_of, opened):
@@ -96,7 +96,7 @@ def test_other_names_of_a_snapshot_share_its_metadata(lookup, directory, entry_o
     table = str(directory("t", entry_of(10, {1: 3}), snapshots=(10, 20)))
     lookup.ndv(table)
     lookup.ndv(table, snapshot_id=10)
-    assert opened.count("v1.metadata.json") == 1
+    assert opened.names.count("v1.metadata.json") == 1
 
 
 # --- how long it counts -------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ def test_answer_stays_valid_while_nothing_is_committed(lookup, clock, directory,
     for _ in range(3):
         clock.now += 10
         assert lookup.ndv(table, ["a"]) is first
-    assert opened == ["version-hint.text"] * 3
+    assert opened.names == ["version-hint.text"] * 3
     assert counts(lookup) == (0, 1, 3, 1)
 
 
@@ -383,7 +383,7 @@ def test_concurrent_questions_wait_for_one_load(directory, entry_of, opened):
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: lookup.ndv(table, ["a"]), range(8)))
     assert {id(answer) for answer in answers} == {id(answers[0])}
-    assert opened == COLD
+    assert opened.names == COLD
 
 
 def test_threads_waiting_for_a_failing_load_share_its_error(tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ COMMIT = "00000000000000000000.json"
 
 
 @pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def really_opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Records the real name of every file that is opened, with links resolved."""
     files: list[str] = []
     opens = ConfinedLocalStore._open
@@ -51,7 +51,7 @@ def name_statistics_file(table: Path, path: str) -> None:
 
 @pytest.mark.parametrize("form", ["{}", "file://{}", "file:{}", "/../../..{}", "{}/../10.stats"])
 def test_statistics_file_outside_the_roots_is_missing_with_a_reason(
-    tables: tuple[Path, Path], client_of: Callable[..., Any], opened: list[str], form: str
+    tables: tuple[Path, Path], client_of: Callable[..., Any], really_opened: list[str], form: str
 ) -> None:
     inside, outside = tables
     name_statistics_file(inside, form.format(outside / "metadata" / "10.stats"))
@@ -59,7 +59,7 @@ def test_statistics_file_outside_the_roots_is_missing_with_a_reason(
     (column,) = client.stats(inside).json()["columns"]
     assert (column["source"], column["ndv"]) == ("missing", None)
     assert "outside" in column["reason"]
-    assert all(file.startswith(str(inside)) for file in opened)
+    assert all(file.startswith(str(inside)) for file in really_opened)
 
 
 def test_statistics_file_inside_is_read_by_any_path(tables: tuple[Path, Path], client_of: Callable[..., Any]) -> None:
@@ -72,7 +72,7 @@ def test_statistics_file_inside_is_read_by_any_path(tables: tuple[Path, Path], c
 
 
 def test_statistics_file_that_links_outside_is_not_read(
-    tables: tuple[Path, Path], client_of: Callable[..., Any], opened: list[str]
+    tables: tuple[Path, Path], client_of: Callable[..., Any], really_opened: list[str]
 ) -> None:
     """Not by a lookup, a join or a dump; the other side of the join is read."""
     inside, outside = tables
@@ -87,13 +87,13 @@ def test_statistics_file_that_links_outside_is_not_read(
     assert client.post("/v1/estimate/join", json={"left": side, "right": right}).status_code == 404
     assert client.get("/v1/dump", params={"table": str(inside)}).status_code == 404
     assert client.stats(inside).json()["columns"][0]["source"] == "missing"
-    assert all(each.startswith(str(inside.parent)) for each in opened)
+    assert all(each.startswith(str(inside.parent)) for each in really_opened)
 
 
 @pytest.mark.parametrize("name", ["v1.metadata.json", "version-hint.text"])
 @pytest.mark.parametrize("asked", ["table", "file"])
 def test_metadata_that_links_outside_is_not_read(
-    tables: tuple[Path, Path], client_of: Callable[..., Any], opened: list[str], name: str, asked: str
+    tables: tuple[Path, Path], client_of: Callable[..., Any], really_opened: list[str], name: str, asked: str
 ) -> None:
     inside, outside = tables
     file = inside / "metadata" / name
@@ -102,21 +102,21 @@ def test_metadata_that_links_outside_is_not_read(
     status = client_of(inside.parent).stats(inside if asked == "table" else file).status_code
     # Without its hint the table is found by a listing.
     assert status == {"table": 404 if name != "version-hint.text" else 200, "file": 403}[asked]
-    assert all(each.startswith(str(inside)) for each in opened)
+    assert all(each.startswith(str(inside)) for each in really_opened)
 
 
 @pytest.mark.parametrize("hint", ["../../../out/t/metadata/v1", "/out/t/metadata/00001-x.metadata.json", "1-/../../x"])
 def test_version_hint_cannot_name_a_file_elsewhere(
-    tables: tuple[Path, Path], client_of: Callable[..., Any], opened: list[str], hint: str
+    tables: tuple[Path, Path], client_of: Callable[..., Any], really_opened: list[str], hint: str
 ) -> None:
     inside, _ = tables
     (inside / "metadata" / "version-hint.text").write_text(hint)
     assert client_of(inside.parent).stats(inside).status_code == 200
-    assert all(each.startswith(str(inside)) for each in opened)
+    assert all(each.startswith(str(inside)) for each in really_opened)
 
 
 def test_delta_log_entry_that_links_outside_is_not_read(
-    tmp_path: Path, client_of: Callable[..., Any], opened: list[str]
+    tmp_path: Path, client_of: Callable[..., Any], really_opened: list[str]
 ) -> None:
     """The rest of the log is the table's own."""
     log, secret = tmp_path / "in" / "t" / "_delta_log", tmp_path / "out" / COMMIT
@@ -125,7 +125,7 @@ def test_delta_log_entry_that_links_outside_is_not_read(
     secret.write_text('{"secret": 1}')
     (log / COMMIT).symlink_to(secret)
     assert client_of(tmp_path / "in").stats(log.parent).status_code == 404
-    assert opened == []
+    assert really_opened == []
 
 
 def test_statistics_uri_of_another_host_makes_no_connection(

@@ -19,6 +19,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 import stats_jobs
+from tools.java_gateway import QUICK_JAVA
 
 ROWS = pa.table(
     {
@@ -33,12 +34,12 @@ EXACT = {"k": 7, "s": 90}
 class Puffin:
     """Runs the command line against one catalog."""
 
-    def __init__(self, home: Path, java_options: list[str]) -> None:
+    def __init__(self, home: Path) -> None:
         self.properties = {"type": "sql", "uri": f"sqlite:///{home}/catalog.db", "warehouse": f"file://{home}"}
         named = {f"PYICEBERG_CATALOG__SMOKE__{key.upper()}": value for key, value in self.properties.items()}
         # As in an activated environment, which spark-submit finds its Python by.
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        self._environment = os.environ | named | {"PATH": path, "SPARK_SUBMIT_OPTS": " ".join(java_options)}
+        self._environment = os.environ | named | {"PATH": path, "SPARK_SUBMIT_OPTS": " ".join(QUICK_JAVA)}
 
     def __call__(self, *args: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         return self.run(sys.executable, "-m", "puffin", *args, code=code)
@@ -54,8 +55,8 @@ class Puffin:
 
 
 @pytest.fixture(scope="module")
-def puffin(tmp_path_factory: pytest.TempPathFactory, quick_java: list[str]) -> Puffin:
-    cli = Puffin(tmp_path_factory.mktemp("warehouse"), quick_java)
+def puffin(tmp_path_factory: pytest.TempPathFactory) -> Puffin:
+    cli = Puffin(tmp_path_factory.mktemp("warehouse"))
     catalog = SqlCatalog("smoke", **cli.properties)
     catalog.create_namespace("db")
     table = catalog.create_table("db.t", ROWS.schema)

@@ -90,12 +90,10 @@ def test_entries_of_more_than_256_columns_are_abridged(shared, draft_of):
     assert answers(table, names[:1]) == wide
 
 
-def test_footer_of_an_abridged_entry_is_read_once_for_a_version_of_the_metadata(shared, always, monkeypatch):
+def test_footer_of_an_abridged_entry_is_read_once_for_a_version_of_the_metadata(shared, always, opened):
     table = shared("t", mixed(random.Random(1), 100))
     table.analyze()
-    opened = []
-    open_source = LocalStore.open_source
-    monkeypatch.setattr(LocalStore, "open_source", lambda self, uri: opened.append(uri) or open_source(self, uri))
+    opened.clear()
     asked = Lookup(catalog="beside", catalog_properties=table.properties)
     for column in ("few", "many", "text", "few"):
         assert asked.ndv(table.name, [column]).columns[0].summary.row_count == 100

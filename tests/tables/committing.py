@@ -1,9 +1,9 @@
-"""What one process of a race does: it commits statistics of a column, or an append."""
+"""Races of processes, each of which commits statistics of a column, or an append."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -17,8 +17,22 @@ from puffin.statistics.draft import FileOptions, StatisticsDraft
 from puffin.statistics.kinds import THETA
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.commit import commit_statistics
+from tests.processes import at_once
 
 APPEND = "append"
+PATIENT = {
+    "commit.retry.num-retries": "100",
+    "commit.retry.min-wait-ms": "10",
+    "commit.retry.max-wait-ms": "200",
+}
+"""Properties of tables whose writers retry until they succeed."""
+
+
+def race(
+    name: str, catalog: Mapping[str, str] | None, whats: Sequence[str], environment: Mapping[str, str] | None = None
+) -> None:
+    """Run writers of a table, each in its own process, all started at the same moment."""
+    at_once(commit, [(name, catalog, what, environment or {}) for what in whats])
 
 
 def commit(

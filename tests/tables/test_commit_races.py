@@ -12,17 +12,18 @@ from pyiceberg.table import StaticTable
 
 from puffin.iceberg.commit.patch import version_of
 from puffin.load import load_table
+from tests.tables.committing import PATIENT, race
 
 COLUMNS = tuple("abcd")
 
 
 @pytest.fixture
-def sql_table(tmp_path, patient):
+def sql_table(tmp_path):
     """A table with one row in a SQL catalog: the catalog, and its properties."""
     properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/warehouse"}
     catalog = SqlCatalog("races", **properties)
     catalog.create_namespace("db")
-    table = catalog.create_table("db.t", pa.schema([(c, pa.int64()) for c in COLUMNS]), properties=patient)
+    table = catalog.create_table("db.t", pa.schema([(c, pa.int64()) for c in COLUMNS]), properties=PATIENT)
     table.append(pa.table({column: pa.array([1], pa.int64()) for column in COLUMNS}))
     return catalog, properties
 
@@ -36,10 +37,10 @@ def check_statistics(state, root: Path, columns: int) -> None:
     assert list(root.rglob("*.tmp")) == []
 
 
-def test_directory_keeps_the_statistics_of_all(race, patient, table_document, tmp_path):
+def test_directory_keeps_the_statistics_of_all(table_document, tmp_path):
     root = tmp_path / "t"
     (root / "metadata").mkdir(parents=True)
-    document = table_document(root, columns=COLUMNS, properties=patient)
+    document = table_document(root, columns=COLUMNS, properties=PATIENT)
     (root / "metadata" / "v1.metadata.json").write_text(json.dumps(document))
     race(str(root), None, COLUMNS)
     state = load_table(str(root)).open().state
@@ -50,7 +51,7 @@ def test_directory_keeps_the_statistics_of_all(race, patient, table_document, tm
     assert len(StaticTable.from_metadata(state.metadata_location).metadata.statistics) == 1
 
 
-def test_sql_catalog_keeps_the_statistics_of_all(race, sql_table, tmp_path):
+def test_sql_catalog_keeps_the_statistics_of_all(sql_table, tmp_path):
     catalog, properties = sql_table
     race("db.t", properties, COLUMNS)
     state = load_table("db.t", catalog="races", catalog_properties=properties).open().state
@@ -61,7 +62,7 @@ def test_sql_catalog_keeps_the_statistics_of_all(race, sql_table, tmp_path):
     assert catalog.load_table("db.t").scan().count() == 1
 
 
-def test_no_append_is_lost_among_statistics_commits(race, sql_table, tmp_path):
+def test_no_append_is_lost_among_statistics_commits(sql_table, tmp_path):
     catalog, properties = sql_table
     race("db.t", properties, ("a", "append", "b", "append", "c"))
     assert catalog.load_table("db.t").scan().count() == 1 + 2

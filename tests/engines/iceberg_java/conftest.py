@@ -20,6 +20,7 @@ from tests.engines.iceberg_java.junit import JUnit
 from tests.engines.iceberg_java.router import Router
 from tests.http_server import answering
 from tools.catalogs import jars_of_pyspark
+from tools.java_gateway import QUICK_JAVA
 from tools.serving import Server
 
 HERE = Path(__file__).resolve().parent
@@ -66,14 +67,12 @@ def routed(rest_catalog: dict[str, str]) -> Iterator[Callable[..., tuple[Router,
 
 
 @pytest.fixture
-def junit(
-    jars: Callable[[str], list[Path]], java_home: Path, quick_java: list[str], tmp_path: Path
-) -> Callable[..., JUnit]:
+def junit(jars: Callable[[str], list[Path]], java_home: Path, tmp_path: Path) -> Callable[..., JUnit]:
     """Makes a JVM for tests of REST catalogs, the URI of one being given; with Spark if told so."""
 
     def make(uri: str, *, with_spark: bool = False) -> JUnit:
         found = [*jars("rest-server"), *jars("iceberg-tests"), *jars("sqlite")]
-        options = ["-Xmx1g", *quick_java, f"-Duri={uri}", f"-Djava.io.tmpdir={tmp_path}"]
+        options = ["-Xmx1g", *QUICK_JAVA, f"-Duri={uri}", f"-Djava.io.tmpdir={tmp_path}"]
         if with_spark:
             found = [*jars("iceberg-spark-tests"), *found, *jars_of_pyspark("*")]
             options += ["-Xmx2g", f"-Dderby.system.home={tmp_path}"]

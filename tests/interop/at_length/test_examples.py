@@ -17,6 +17,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from puffin.cli.analyze import command
 from puffin.inspection import verify
 from tests import forked_commands
+from tools.java_gateway import QUICK_JAVA
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 WITH_PROGRAMS = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -102,11 +103,11 @@ def test_dag_is_valid_python_and_passes_existing_options():
 
 
 def test_spark_submit_analyzes_a_table_of_sparks_catalog_on_a_standalone_cluster(
-    spark, warehouse, jars, java_statistics, tmp_path, quick_java
+    spark, warehouse, jars, java_statistics, tmp_path
 ):
     """An executor of the worker reads the table, Spark's catalog commits it, and Spark's start is timed apart."""
     spark.sql(f"CREATE TABLE hadoop.{TABLE} USING iceberg AS SELECT id, id % 7 AS k FROM range(0, 5000, 1, 1)")
-    options = " ".join(quick_java)
+    options = " ".join(QUICK_JAVA)
     settings = {
         "spark.jars": ",".join(map(str, jars("iceberg-runtime"))),
         "spark.sql.catalog.cat": "org.apache.iceberg.spark.SparkCatalog",

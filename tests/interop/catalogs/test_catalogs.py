@@ -23,6 +23,7 @@ from puffin.errors import ConflictError
 from puffin.load import Tables, load_table
 from puffin.policy.document import parse_policy
 from puffin.tables.commit import commit_statistics
+from tests.tables.committing import PATIENT, race
 
 RACING = tuple("abcd")
 SERVERS = ("sqlite", "postgres", "rest", "glue", "hive")
@@ -181,12 +182,12 @@ def test_earlier_append_is_a_conflict_and_leaves_no_files(server, draft_of, tmp_
 
 
 @pytest.fixture
-def raced(server, patient):
+def raced(server):
     """The name of a table with one row, in the catalog opened under the name ``races``."""
     catalog = server.open("races")
     catalog.create_namespace_if_not_exists("races")
     rows = pa.table({column: pa.array([1], pa.int64()) for column in RACING})
-    catalog.create_table("races.t", rows.schema, properties=patient).append(rows)
+    catalog.create_table("races.t", rows.schema, properties=PATIENT).append(rows)
     yield "races.t"
     state = load_table("races.t", catalog="races", catalog_properties=server.properties).open().state
     (entry,) = state.statistics.values()
@@ -195,7 +196,7 @@ def raced(server, patient):
 
 
 @pytest.mark.parametrize("server", ["postgres"], indirect=True)
-def test_concurrent_commits_of_processes_all_succeed(server, raced, race):
+def test_concurrent_commits_of_processes_all_succeed(server, raced):
     race(raced, dict(server.properties), RACING)
 
 

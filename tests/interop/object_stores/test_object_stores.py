@@ -24,6 +24,7 @@ from puffin.storage import store_for
 from stats_jobs import Options, analyze
 from tests.interop.object_stores.conftest import answer
 from tests.interop.object_stores.tables import COLUMNS, QUICK, IcebergTable, distinct, expected, rows
+from tests.tables.committing import race
 
 NOTE = "PUFFIN SIDECAR STATISTICS"
 
@@ -110,7 +111,7 @@ def operations(s3, place: str) -> list[str]:
     return [action["commitInfo"]["operation"] for action in actions if "commitInfo" in action]
 
 
-def test_iceberg_directory_keeps_the_statistics_of_all_racers(directory, s3, race):
+def test_iceberg_directory_keeps_the_statistics_of_all_racers(directory, s3):
     """Four processes start at once, each with its own column."""
     race(directory.location, None, COLUMNS, s3.environment)
     (entry,) = directory.published["statistics"]
