@@ -26,6 +26,7 @@ from puffin.load import load_table
 from puffin.storage import LocalStore
 from puffin.tables.commit import commit_statistics
 from puffin.tables.leftovers import SAFETY_AGE
+from tests.table_directory import publish
 
 UUID = uuid.UUID("6e3dd8b0-0000-4000-8000-000000000001")
 DAY = datetime.timedelta(days=1)
@@ -63,14 +64,12 @@ class Made:
         """Commit another writer's next version."""
         state = self.open().open().state
         log = [*state.document["metadata-log"], {"timestamp-ms": 1, "metadata-file": state.metadata_location}]
-        data = json.dumps({**state.document, "metadata-log": log, **fields})
+        document = {**state.document, "metadata-log": log, **fields}
         if self._catalog is None:
-            version = len(list(self.metadata.glob("v*.metadata.json"))) + 1
-            (self.metadata / f"v{version}.metadata.json").write_text(data)
-            (self.metadata / "version-hint.text").write_text(str(version))
+            publish(self.root, document)
             return
         path = self.metadata / f"{len(log):05d}-{uuid.uuid4()}.metadata.json"
-        path.write_text(data)
+        path.write_text(json.dumps(document))
         with self._catalog.engine.begin() as connection:
             connection.exec_driver_sql("UPDATE iceberg_tables SET metadata_location = ?", (path.as_uri(),))
 

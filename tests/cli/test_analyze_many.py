@@ -1,7 +1,6 @@
 """``puffin analyze`` of several tables: which it takes, what it reports for each, and its exit code."""
 
 import contextlib
-import json
 import os
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 import stats_jobs.many
 from puffin.format import ROW_COUNTS_V1
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, encode
+from tests.table_directory import publish
 
 ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "b": pa.array([1, 1, 2], pa.int64())})
 SOUND = ["orders", "orders_old", "users"]
@@ -25,7 +25,6 @@ def current_table(tmp_path, table_document):
 
     def make(name):
         root = tmp_path / name
-        (root / "metadata").mkdir(parents=True)
         blobs = [
             {
                 "type": "apache-datasketches-theta-v1",
@@ -45,7 +44,7 @@ def current_table(tmp_path, table_document):
         }
         (tmp_path / f"{name}.stats").write_bytes(bytes(200))  # of which nothing but the size is looked at
         document = table_document(root, statistics=[entry])
-        (root / "metadata" / "v1.metadata.json").write_text(json.dumps(document))
+        publish(root, document)
         (root / "_puffin_sidecar").mkdir()
         omitted = frozenset(BlobKey(ROW_COUNTS_V1, field_id, 10) for field_id in (1, 2, 3))
         manifest = Manifest(document["table-uuid"], f"{name}.stats", 200, {}, omitted)

@@ -1,8 +1,8 @@
 """``puffin analyze`` of tables with nothing to compute succeeds, says so, and leaves them unchanged."""
 
-import json
-
 import pytest
+
+from tests.table_directory import publish
 
 
 @pytest.fixture(params=[1, 2, 3], ids="v{}".format)
@@ -13,8 +13,7 @@ def table(request, table_document, tmp_path):
         document = table_document(tmp_path, columns=("v",), version=request.param, snapshots=snapshots)
         for schema in document["schemas"]:
             schema["fields"][0]["type"] = "variant"
-        (tmp_path / "metadata").mkdir()
-        (tmp_path / "metadata" / "v1.metadata.json").write_text(json.dumps(document))
+        publish(tmp_path, document)
         return tmp_path
 
     return make
@@ -31,7 +30,7 @@ def test_table_without_hashable_columns_succeeds_and_says_so(puffin, table, args
     document = puffin("analyze", directory, *args, "--json").document
     assert (document["snapshot-id"], document["committed"], document["statistics-file"]) == (10, False, None)
     assert document["columns"] == []
-    assert [path.name for path in (directory / "metadata").iterdir()] == ["v1.metadata.json"]
+    assert {path.name for path in (directory / "metadata").iterdir()} == {"v1.metadata.json", "version-hint.text"}
 
 
 def test_summary_counts_tables_with_nothing_to_compute_separately(puffin, table, golden_tables):

@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.table_directory import publish
+
 
 @pytest.fixture
 def table(table_document, tmp_path) -> Path:
     """A table with an entry for a snapshot that is gone."""
     root = tmp_path / "t"
-    (root / "metadata").mkdir(parents=True)
     sizes = {"file-size-in-bytes": 1, "file-footer-size-in-bytes": 1}
     entry = {"snapshot-id": 9, "statistics-path": f"{root}/metadata/9.stats", **sizes, "blob-metadata": []}
-    (root / "metadata" / "v1.metadata.json").write_text(json.dumps(table_document(root, statistics=[entry])))
+    publish(root, table_document(root, statistics=[entry]))
     return root
 
 
@@ -66,7 +67,7 @@ def test_clean_removes_nothing_without_yes(puffin, table, temporary):
     assert "to remove: entry of the expired snapshot 9" in said.text
     assert "to remove: files 1 (5 B), entries 1; kept: 0; --yes removes them" in said.text
     assert path.exists()
-    assert {p.name for p in (table / "metadata").iterdir()} == {"v1.metadata.json", path.name}
+    assert {p.name for p in (table / "metadata").iterdir()} == {"v1.metadata.json", "version-hint.text", path.name}
     assert (table / "metadata" / "v1.metadata.json").read_bytes() == before
 
     assert puffin("clean", table, "--dry-run").text == said.text
@@ -102,8 +103,7 @@ def test_invalid_duration_is_a_usage_error(puffin, table, older_than):
 
 def test_file_names_with_escape_sequences_are_escaped(puffin, table_document, tmp_path):
     root = tmp_path / "t\x1b[2J"
-    (root / "metadata").mkdir(parents=True)
-    (root / "metadata" / "v1.metadata.json").write_text(json.dumps(table_document(root)))
+    publish(root, table_document(root))
     (root / "metadata" / f".puffin-sidecar-{uuid.uuid4().hex}.tmp").touch()
     run = puffin("clean", root, "--older-than", "0s")
     assert run.code == 0

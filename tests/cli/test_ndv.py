@@ -1,12 +1,13 @@
 """``puffin ndv``, and the uses of ``puffin analyze`` that need no Spark: documents, exit codes, one-line errors."""
 
 import datetime
-import json
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+
+from tests.table_directory import publish
 
 COLUMN_KEYS = [
     *("column", "field-id", "type", "ndv", "lower", "upper", "exact", "stats-snapshot-id", "source"),
@@ -157,8 +158,7 @@ def test_current_statistics_are_left_alone(puffin, golden_tables):
 
 def test_time_within_a_millisecond_is_not_rounded_up(puffin, tmp_path, table_document):
     document = table_document(tmp_path, snapshots=(10, 11))
-    (tmp_path / "metadata").mkdir()
-    (tmp_path / "metadata" / "v1.metadata.json").write_text(json.dumps(document))
+    publish(tmp_path, document)
     of_second = datetime.datetime.fromtimestamp(
         document["snapshot-log"][1]["timestamp-ms"] / 1000, datetime.timezone.utc
     )

@@ -17,6 +17,7 @@ from puffin.statistics.kinds import PARTITION_SKETCHES, THETA
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.commit import commit_statistics
 from puffin.values.partition_tuples import partition_key
+from tests.table_directory import publish
 
 FIELD = {"source-id": 2, "field-id": 1000, "name": "b", "transform": "identity"}
 
@@ -25,8 +26,7 @@ FIELD = {"source-id": 2, "field-id": 1000, "name": "b", "transform": "identity"}
 def table(tmp_path, table_document):
     """The path of a table with partitions b = 0 to 3, a hundred values of a in each, and their sketches."""
     document = table_document(tmp_path, **{"partition-specs": [{"spec-id": 0, "fields": [FIELD]}]})
-    (tmp_path / "metadata").mkdir()
-    (tmp_path / "metadata" / "v1.metadata.json").write_text(json.dumps(document))
+    publish(tmp_path, document)
     loaded = load_table(str(tmp_path))
     opened = loaded.open(SnapshotSelector(snapshot_id=10))
     builder = PartitionSketchesBuilder(9)

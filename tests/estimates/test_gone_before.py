@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pyarrow as pa
@@ -11,20 +10,17 @@ from puffin.cli.render import changed_since
 from puffin.load import load_table
 from puffin.lookup.estimates import Estimator, estimate
 from stats_jobs import analyze
+from tests.table_directory import publish, statistics_of
 
 
-def publish(table: Any, **summary: int) -> str:
+def advance(table: Any, **summary: int) -> str:
     """Make the table's document the newest version, with the statistics committed before, and summarize its changes."""
-    metadata = table.root / "metadata"
-    metadata.mkdir(exist_ok=True)
-    snapshots, earlier = table.document["snapshots"], list(metadata.glob("v*.metadata.json"))
+    snapshots = table.document["snapshots"]
     counts = {key.replace("_", "-"): str(count) for key, count in summary.items()}
     snapshots[-1]["summary"] = {"operation": "overwrite", "total-equality-deletes": "0"} | counts
-    if earlier:
+    if len(snapshots) > 1:
         snapshots[-1]["parent-snapshot-id"] = snapshots[-2]["snapshot-id"]
-        table.document["statistics"] = json.loads(max(earlier).read_text())["statistics"]
-    (metadata / f"v{len(earlier) + 1}.metadata.json").write_text(json.dumps(table.document))
-    (metadata / "version-hint.text").write_text(str(len(earlier) + 1))
+    publish(table.root, table.document | {"statistics": statistics_of(table.root)})
     return str(table.root)
 
 
@@ -33,11 +29,11 @@ def test_delete_files_that_go_with_their_data_file_named_its_rows_twice(make_tab
     a, b = (table.write(f"{name}.parquet", pa.table({"k": range(10)}), {"k": 1}) for name in "ab")
     twice = [table.position_deletes(f"a{i}.parquet", [(a, at) for at in range(5)]) for i in range(2)]
     table.snapshot(table.data(a), table.data(b), *twice)
-    path = publish(table, added_records=20, added_position_deletes=10, total_records=20, total_position_deletes=10)
+    path = advance(table, added_records=20, added_position_deletes=10, total_records=20, total_position_deletes=10)
     analyze(path)
     assert estimate(path).rows.rounded() == (15, 15, 15)
     table.snapshot(table.data(b), table.position_deletes("b.del.parquet", [(b, at) for at in range(3)]))
-    publish(
+    advance(
         table,
         deleted_records=10,
         added_position_deletes=3,
@@ -53,10 +49,10 @@ def test_deletion_vector_that_is_written_again_takes_no_rows_twice(make_table) -
     table = make_table([(1, "k", "long")], version=3)
     path = table.write("a.parquet", pa.table({"k": range(100)}), {"k": 1})
     table.snapshot(table.data(path), table.vector("a.puffin", path, range(40)))
-    name = publish(table, added_records=100, added_position_deletes=40, total_records=100, total_position_deletes=40)
+    name = advance(table, added_records=100, added_position_deletes=40, total_records=100, total_position_deletes=40)
     analyze(name)
     table.snapshot(table.data(path), table.vector("b.puffin", path, range(42)))
-    publish(
+    advance(
         table,
         added_position_deletes=42,
         removed_position_deletes=40,
@@ -71,10 +67,10 @@ def test_rows_that_went_are_unknown_after_an_equality_delete(make_table) -> None
     table = make_table([(1, "k", "long")])
     path = table.write("a.parquet", pa.table({"k": range(10)}), {"k": 1})
     table.snapshot(table.data(path))
-    name = publish(table, added_records=10, total_records=10)
+    name = advance(table, added_records=10, total_records=10)
     analyze(name)
     table.snapshot(table.data(path))
-    publish(table, added_records=4, added_equality_deletes=1, total_records=14, total_equality_deletes=1)
+    advance(table, added_records=4, added_equality_deletes=1, total_records=14, total_equality_deletes=1)
     estimator = Estimator(load_table(name).open())
     assert estimator.estimate("k >= 0").rows.rounded()[1:] == (0, 14)
     assert estimator.rows_changed == (4, None)

@@ -40,6 +40,7 @@ from puffin.iceberg.metadata import document as metadata
 from puffin.load import load_table
 from puffin.storage import LocalStore, local, open_source
 from puffin.tables.commit import commit_statistics
+from tests.table_directory import publish
 
 MEGABYTE = 1 << 20
 DEEP = 100_000
@@ -412,8 +413,7 @@ def test_delta_entry_cannot_name_a_file_outside_its_directory():
 def test_iceberg_entry_may_name_any_file_and_we_never_delete_it(table_document, draft_of, tmp_path):
     """Such an entry is legal and its file is read; the next file is in the table's own place again."""
     root, elsewhere = tmp_path / "t", tmp_path / "elsewhere.stats"
-    (root / "metadata").mkdir(parents=True)
-    (root / "metadata" / "v1.metadata.json").write_text(json.dumps(table_document(root)))
+    publish(root, table_document(root))
     table = load_table(str(root))
     first = commit_statistics(table, draft_of(table, {"a": [1, 2]})).entry
     Path(first.statistics_path).rename(elsewhere)

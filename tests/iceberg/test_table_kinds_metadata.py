@@ -22,6 +22,7 @@ from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.load import load_table
 from puffin.tables.base import SnapshotSelector
 from stats_jobs import Options, analyze
+from tests.table_directory import publish
 
 OLD_TABLE = Path(__file__).parents[2] / "fixtures" / "tables-iceberg-0.9" / "t_unlisted.tar.gz"
 CHANGED = {"statistics", "partition-statistics", "metadata-log", "last-updated-ms"}
@@ -277,8 +278,7 @@ def test_unknown_fields_are_kept_and_java_reads_the_table(unknown, java, extensi
 
 @pytest.mark.table_kind("Unknown transforms, sort orders and fields anywhere in the metadata")
 def test_unknown_transform_is_refused_by_name_for_partitions(unknown):
-    (unknown.root / "metadata").mkdir()
-    (unknown.root / "metadata" / "v1.metadata.json").write_text(json.dumps(unknown.document))
+    publish(unknown.root, unknown.document)
     with pytest.raises(UnsupportedTableError, match=r"partition transform 'foo\[3\]' is not known"):
         analyze(str(unknown.root), Options(partitions=True))
     analyze(str(unknown.root))

@@ -1,6 +1,5 @@
 """A run of the statistics job catches up the index with the same reading."""
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from stats_jobs.index_report import IndexReport
 from stats_jobs.options import IndexOptions
 from stats_jobs.scan import PackedFiles, Scan
 from tests.index.stored_filters import stored_filters
+from tests.table_directory import publish, statistics_of
 
 
 @pytest.fixture
@@ -193,13 +193,9 @@ def test_filters_have_the_rows_that_deletes_removed(make_table, read: list[tuple
 
 def load(table, keep_statistics: bool = False) -> None:  # type: ignore[no-untyped-def]
     """Make the table's document the newest version of a table directory."""
-    metadata = table.root / "metadata"
-    metadata.mkdir(exist_ok=True)
-    versions = sorted(metadata.glob("v*.metadata.json"), key=lambda file: int(file.name[1:].partition(".")[0]))
     if keep_statistics:
-        table.document["statistics"] = json.loads(versions[-1].read_text())["statistics"]
-    (metadata / f"v{len(versions) + 1}.metadata.json").write_text(json.dumps(table.document))
-    (metadata / "version-hint.text").write_text(str(len(versions) + 1))
+        table.document["statistics"] = statistics_of(table.root)
+    publish(table.root, table.document)
 
 
 def test_vacuumed_files_leave_with_analyze(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.kinds import to_properties
 from puffin.statistics.kinds.theta import ThetaKind
 from puffin.tables.commit import commit_statistics
+from tests.table_directory import publish
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ def analyzed(tmp_path, table_document):
         if total is not None:
             no_deletes = {"total-position-deletes": "0", "total-equality-deletes": "0"}
             document["snapshots"][0]["summary"] |= {"total-records": str(total), **no_deletes}
-        (root / "metadata" / "v1.metadata.json").write_text(json.dumps(document))
+        publish(root, document)
         return str(root)
 
     return make

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from puffin.statistics import stored_blobs
 from puffin.statistics.blob_properties import SketchProperties
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.commit import commit_statistics
+from tests.table_directory import publish
 
 GOLDEN = Path(__file__).parents[2] / "fixtures" / "table-metadata-java"
 
@@ -59,8 +59,7 @@ def test_other_engines_small_count_is_not_exact_either(table_of, entry_of, ndv):
 
 @pytest.mark.parametrize("size", [0, 7, 20_000])
 def test_our_own_statistics_have_the_sketchs_bounds(tmp_path, table_document, draft_of, size):
-    (tmp_path / "metadata").mkdir()
-    (tmp_path / "metadata" / "v1.metadata.json").write_text(json.dumps(table_document(tmp_path)))
+    publish(tmp_path, table_document(tmp_path))
     table = load_table(str(tmp_path))
     commit_statistics(table, draft_of(table, {"a": range(size)}))
     answer = puffin.ndv(str(tmp_path), ["a"])

@@ -23,6 +23,7 @@ from puffin.server.settings import Settings
 from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.storage.local import LocalStore
 from tests.server.iceberg_face import Face
+from tests.table_directory import publish
 from tools.serving import Server
 
 TTL = 0.2
@@ -125,12 +126,7 @@ def write_table(table_document: Callable[..., dict[str, Any]]) -> Callable[..., 
             }
             for snapshot_id, count in (ndv if ndv is not None else {snapshots[-1]: 7}).items()
         ]
-        metadata = directory / "metadata"
-        metadata.mkdir(parents=True, exist_ok=True)
-        document = table_document(directory, snapshots=snapshots, statistics=entries, **others)
-        version = len(list(metadata.glob("v*.metadata.json"))) + 1
-        (metadata / f"v{version}.metadata.json").write_text(json.dumps(document))
-        (metadata / "version-hint.text").write_text(str(version))
+        publish(directory, table_document(directory, snapshots=snapshots, statistics=entries, **others))
         return directory
 
     return make
@@ -258,9 +254,7 @@ def analyzed(table_document: Callable[..., dict[str, Any]]) -> Callable[..., Pat
                 {"type": THETA_V1, "snapshot-id": 10, "sequence-number": 1, "fields": [1], "properties": told}
             ],
         }
-        document = table_document(directory, columns=("a",), statistics=[entry])
-        (metadata / "v1.metadata.json").write_text(json.dumps(document))
-        (metadata / "version-hint.text").write_text("1")
+        publish(directory, table_document(directory, columns=("a",), statistics=[entry]))
         return directory
 
     return make

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 
+from tests import table_directory
 from tests.hand_made_table import HandMadeTable
 
 JAVA = {"X-Client-Version": "Apache Iceberg 1.12.0 (commit abc)"}
@@ -67,11 +67,7 @@ def problem_of(answer: httpx.Response) -> tuple[int, str]:
 
 def publish(table: HandMadeTable, **keys: Any) -> None:
     """Make what the table's document says, with some keys changed, the newest metadata of its directory."""
-    metadata = table.root / "metadata"
-    metadata.mkdir(exist_ok=True)
-    version = len(list(metadata.glob("v*.metadata.json"))) + 1
-    (metadata / f"v{version}.metadata.json").write_text(json.dumps({**table.document, **keys}))
-    (metadata / "version-hint.text").write_text(str(version))
+    table_directory.publish(table.root, {**table.document, **keys})
 
 
 def table_of_files(root: Path, *names: str, **options: Any) -> HandMadeTable:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from deltalake import write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.server.iceberg_face import JAVA, PYTHON, Face, namespace, problem_of, table_of_files, table_path
+from tests.table_directory import publish
 
 NO_NAMESPACE = (404, "NoSuchNamespaceException")
 NO_TABLE = (404, "NoSuchTableException")
@@ -216,9 +216,7 @@ def test_link_to_a_table_outside_of_the_root_is_not_served(tmp_path: Path, face_
 def test_manifests_outside_of_the_roots_are_not_read(tmp_path: Path, face_of: Callable[..., Face]) -> None:
     """Whoever can write a table's metadata may name any file in it."""
     secret = table_of_files(tmp_path / "secret", "f")
-    metadata = tmp_path / "root" / "db" / "t" / "metadata"
-    metadata.mkdir(parents=True)
-    (metadata / "v1.metadata.json").write_text(json.dumps(secret.document))
+    publish(tmp_path / "root" / "db" / "t", secret.document)
     answer: Any = face_of(tmp_path / "root").plan("db", "t")
     assert problem_of(answer)[0] == 404
     assert "outside of its roots" in answer.json()["error"]["message"]

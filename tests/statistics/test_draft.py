@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.storage import LocalStore
 from puffin.tables.base import BlobEntry, StatisticsEntry
 from puffin.tables.statistics_json import entry_to_json
+from tests.table_directory import publish
 
 KLL = "presto-kll-sketch-bytes-v1"
 LIST = {"id": 4, "name": "l", "required": False, "type": {"type": "list", "element-id": 5, "element": "long"}}
@@ -28,8 +28,7 @@ def table(tmp_path, table_document):
     """A table with the columns a, b and c, and a list l whose elements are field 5."""
     document = table_document(tmp_path)
     document["schemas"][0]["fields"].append(LIST)
-    (tmp_path / "metadata").mkdir()
-    (tmp_path / "metadata" / "v1.metadata.json").write_text(json.dumps(document))
+    publish(tmp_path, document)
     return load_table(str(tmp_path))
 
 
@@ -212,4 +211,4 @@ def test_failed_write_leaves_nothing(table, opened, draft_of, tmp_path, monkeypa
     monkeypatch.setattr(PuffinWriter, "finish", fail)
     with pytest.raises(StorageError, match="no space left"):
         draft_of(table, {"a": [1]}).write(opened, [])
-    assert [path.name for path in (tmp_path / "metadata").iterdir()] == ["v1.metadata.json"]
+    assert {path.name for path in (tmp_path / "metadata").iterdir()} == {"v1.metadata.json", "version-hint.text"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from puffin.format import ROW_COUNTS_V1
 from puffin.load import load_table
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, encode
 from puffin.tables.snapshot import Table
+from tests.table_directory import publish
 
 # What this version's sketches say of themselves, so that nobody has to read them.
 NOTED = {"ndv": "3", "puffin-sidecar.type": "long", "puffin-sidecar.reading": "1"}
@@ -51,9 +51,8 @@ def table_with(tmp_path: Path, table_document: Callable[..., dict[str, Any]]) ->
         }
         (tmp_path / "made.stats").write_bytes(bytes(200))  # of which nothing but the size is looked at
         root = tmp_path / name
-        (root / "metadata").mkdir(parents=True)
         document = table_document(root, snapshots=(10, 11), columns=("a", "b"), statistics=[entry])
-        (root / "metadata" / "v1.metadata.json").write_text(json.dumps(document | others))
+        publish(root, document | others)
         (root / "_puffin_sidecar").mkdir()
         omitted = frozenset(BlobKey(ROW_COUNTS_V1, field_id, of) for field_id, of in computed)
         manifest = Manifest(document["table-uuid"], "made.stats", 200, {}, omitted)

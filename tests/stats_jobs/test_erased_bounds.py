@@ -11,6 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 
 import puffin
 from stats_jobs import Options, analyze
+from tests.table_directory import publish, statistics_of
 
 
 def bounds(path: Path | str, column: str = "name") -> tuple[Any, Any]:
@@ -64,37 +65,25 @@ def test_compaction_after_a_delete_file_leaves_closer_bounds(make_table) -> None
     path = table.write("data/a.parquet", pa.table({"name": names}), {"name": 1})
     metrics = {"lower_bounds": {1: b"aaron"}, "upper_bounds": {1: b"m9"}}
     table.snapshot(first := table.data(path, **metrics))
-    publish(table)
+    next_version(table)
     analyze(str(table.root))
     table.snapshot(first, table.position_deletes("data/d.parquet", [(path, 0)]))
-    publish(table)
+    next_version(table)
     analyze(str(table.root))
     assert bounds(table.root) == ("aaron", "m9")
     compacted = table.write("data/b.parquet", pa.table({"name": names[1:]}), {"name": 1})
     closer = {"lower_bounds": {1: b"m0"}, "upper_bounds": {1: b"m9"}}
     table.snapshot(table.data(compacted, sequence_number=3, **closer))
     table.document["snapshots"][-1]["summary"] = {"operation": "replace"}
-    publish(table)
+    next_version(table)
     report = analyze(str(table.root), Options(mode="incremental"))
     assert report.rows_read == 0
     assert bounds(table.root) == ("m0", "m9")
-    assert "loose" not in json.dumps(json.loads(newest(table).read_text())["statistics"][-1])
+    assert "loose" not in json.dumps(statistics_of(table.root)[-1])
 
 
-def newest(table: Any) -> Path:
-    versions = (table.root / "metadata").glob("v*.metadata.json")
-    return max(versions, key=lambda file: int(file.name[1:].partition(".")[0]))
-
-
-def publish(table: Any) -> None:
+def next_version(table: Any) -> None:
     """Make the table's document the newest version, with the statistics that were committed before."""
-    metadata = table.root / "metadata"
-    version = 1
     for parent, snapshot in itertools.pairwise(table.document["snapshots"]):
         snapshot["parent-snapshot-id"] = parent["snapshot-id"]
-    if metadata.exists():
-        version = int(newest(table).name[1:].partition(".")[0]) + 1
-        table.document["statistics"] = json.loads(newest(table).read_text())["statistics"]
-    metadata.mkdir(exist_ok=True)
-    (metadata / f"v{version}.metadata.json").write_text(json.dumps(table.document))
-    (metadata / "version-hint.text").write_text(str(version))
+    publish(table.root, table.document | {"statistics": statistics_of(table.root)})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import pickle
 import random
 import zlib
@@ -32,6 +31,7 @@ from stats_jobs.shipment import Shipment
 from tests.bound import bound
 from tests.hand_made_table import HandMadeTable
 from tests.stats_jobs.test_steps import Killed, end_after
+from tests.table_directory import publish
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,9 +94,7 @@ def random_table(root: Path, draw: random.Random, deletes: int = 12) -> HandMade
 
 def stored(table: HandMadeTable) -> str:
     """Write the table's own document; returns what the jobs load."""
-    (table.root / "metadata").mkdir()
-    (table.root / "metadata" / "v1.metadata.json").write_text(json.dumps(table.document))
-    (table.root / "metadata" / "version-hint.text").write_text("1")
+    publish(table.root, table.document)
     return str(table.root)
 
 

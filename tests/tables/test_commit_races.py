@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ from pyiceberg.table import StaticTable
 
 from puffin.iceberg.commit.patch import version_of
 from puffin.load import load_table
+from tests.table_directory import publish
 from tests.tables.committing import PATIENT, race
 
 COLUMNS = tuple("abcd")
@@ -39,9 +39,7 @@ def check_statistics(state, root: Path, columns: int) -> None:
 
 def test_directory_keeps_the_statistics_of_all(table_document, tmp_path):
     root = tmp_path / "t"
-    (root / "metadata").mkdir(parents=True)
-    document = table_document(root, columns=COLUMNS, properties=PATIENT)
-    (root / "metadata" / "v1.metadata.json").write_text(json.dumps(document))
+    publish(root, table_document(root, columns=COLUMNS, properties=PATIENT))
     race(str(root), None, COLUMNS)
     state = load_table(str(root)).open().state
     check_statistics(state, root, len(COLUMNS))
