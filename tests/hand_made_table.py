@@ -215,14 +215,12 @@ class HandMadeTable:
         state = self.state()
         return bound(state, snapshot_id or self.document["current-snapshot-id"]).tasks
 
-    def read(
-        self, *columns: str, snapshot_id: int | None = None, target_bytes: int = 2**40, is_sound: bool = True
-    ) -> Answer:
-        """
-        Plan, split, pass through JSON and read, as the job does; by default all hashable columns.
+    def read(self, *columns: str, snapshot_id: int | None = None, target_bytes: int = 2**40) -> Answer:
+        """Plan, split, pass through JSON and read, as the job does; by default all hashable columns."""
+        return sketches_of(self.batch(*columns, snapshot_id=snapshot_id, target_bytes=target_bytes))
 
-        In damaged files different ways of reading may find different values.
-        """
+    def batch(self, *columns: str, snapshot_id: int | None = None, target_bytes: int = 2**40) -> ScanBatch:
+        """What `read` reads."""
         state = self.state()
         chosen = state.select_columns(columns or None)
         batch = ScanBatch(
@@ -230,7 +228,7 @@ class HandMadeTable:
             tasks=tuple(piece for task in self.plan(snapshot_id) for piece in split_task(task, target_bytes)),
             context=ScanContext(state.partition_specs, state.name_mapping, {}),
         )
-        return sketches_of(sent(batch), is_sound)
+        return sent(batch)
 
     def _manifest(self, snapshot_id: int, spec_id: int, of_deletes: bool, entries: list[Mapping[str, Any]]) -> Any:
         from pyiceberg.manifest import (
@@ -320,7 +318,11 @@ class HandMadeTable:
 
 
 def sketches_of(batch: ScanBatch, is_sound: bool = True) -> Answer:
-    """Return the batch's sketches, read with and without counting rows, and check that they are equal."""
+    """
+    Return the batch's sketches, read with and without counting rows, and check that they are equal.
+
+    In damaged files different ways of reading may find different values.
+    """
     builders = {column.field_id: ThetaSketchBuilder() for column in batch.columns}
     counts = {column.field_id: RowCountsBuilder(row_counts_limit(DEFAULT_LG_K)) for column in batch.columns}
     types = {column.field_id: column.type for column in batch.columns}
@@ -466,12 +468,6 @@ def _record(values: Sequence[Any]) -> Any:
     from pyiceberg.typedef import Record
 
     return Record(*values)
-
-
-@pytest.fixture(scope="session")
-def read_batch() -> Callable[[ScanBatch], Answer]:
-    """Reads a batch as the tests read their tables."""
-    return sketches_of
 
 
 @pytest.fixture(scope="module")
