@@ -191,12 +191,6 @@ def by_partition(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     return make
 
 
-@pytest.fixture(scope="session")
-def table_of_document() -> Callable[[Mapping[str, Any]], LookedUpTable]:
-    """Makes a table of a metadata document."""
-    return LookedUpTable
-
-
 @pytest.fixture
 def table_of(table_document: Callable[..., dict[str, Any]]) -> Callable[..., LookedUpTable]:
     """Makes a table with these statistics; other keywords are those of ``table_document``."""

@@ -19,6 +19,7 @@ from puffin.statistics import stored_blobs
 from puffin.statistics.blob_properties import SketchProperties
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.commit import commit_statistics
+from tests.lookup.conftest import LookedUpTable
 from tests.table_directory import publish
 
 GOLDEN = Path(__file__).parents[2] / "fixtures" / "table-metadata-java"
@@ -246,7 +247,7 @@ def replaced(value, path, new):
 
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
-def test_any_metadata_gives_an_answer_or_one_of_our_errors(data, table_document, table_of_document):
+def test_any_metadata_gives_an_answer_or_one_of_our_errors(data, table_document):
     entry = {
         "snapshot-id": 10,
         "statistics-path": "/nowhere/10.stats",
@@ -270,4 +271,4 @@ def test_any_metadata_gives_an_answer_or_one_of_our_errors(data, table_document,
 
     for columns, as_of_ms in ((None, None), (["a"], 1500)):
         with contextlib.suppress(PuffinError):
-            lookup(table_of_document(document), Question("t", columns, SnapshotSelector(as_of_ms=as_of_ms)))
+            lookup(LookedUpTable(document), Question("t", columns, SnapshotSelector(as_of_ms=as_of_ms)))

@@ -68,12 +68,6 @@ def _with_and_without_kernels(both_ways: None) -> None:
 
 
 @pytest.fixture(scope="session")
-def java_images() -> Path:
-    """The folder of single images that Java wrote."""
-    return JAVA / "images"
-
-
-@pytest.fixture(scope="session")
 def column() -> Callable[[str, int], pa.Array]:
     """Builds the array of values 0 to n - 1 that the Java generator feeds for a column type."""
 
@@ -84,12 +78,6 @@ def column() -> Callable[[str, int], pa.Array]:
         return pa.array([value(i) for i in range(n)], arrow_type)
 
     return build
-
-
-@pytest.fixture(scope="session")
-def byte_pattern() -> Callable[[int, int], bytes]:
-    """The bytes that the Java generator hashes."""
-    return counted
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pytest
 
 from puffin.sketches.hashing import hash_array
 from puffin.sketches.theta_sketch import ThetaSketch, merge
+from tests.sketches.conftest import JAVA, counted
 
 Column = Callable[[str, int], pa.Array]
 
@@ -31,47 +31,47 @@ def test_sketch_equals_javas_byte_for_byte_and_has_its_estimate(golden: dict[str
     assert sketch.upper_bound() == pytest.approx(golden["upper"], rel=1e-12)
 
 
-def test_hash_equals_javas(golden_hash: dict[str, int], byte_pattern: Callable[[int, int], bytes]) -> None:
+def test_hash_equals_javas(golden_hash: dict[str, int]) -> None:
     """For tails of every length, and values of many blocks."""
     length = golden_hash["length"]
-    (hashes,) = hash_array(pa.array([byte_pattern(length, length)], pa.binary()), "binary")
+    (hashes,) = hash_array(pa.array([counted(length, length)], pa.binary()), "binary")
     assert hashes.tolist() == [golden_hash["hash"]]
 
 
 @pytest.mark.parametrize(
     ("name", "n"), [("empty", 0), ("single-item", 1), ("unordered-1000", 1000), ("compressed-1000", 1000)]
 )
-def test_every_form_that_java_writes_is_read(name: str, n: int, java_images: Path, column: Column) -> None:
+def test_every_form_that_java_writes_is_read(name: str, n: int, column: Column) -> None:
     """Empty, single item, unordered and compressed images."""
-    read = ThetaSketch.from_bytes((java_images / f"{name}.bin").read_bytes())
+    read = ThetaSketch.from_bytes((JAVA / "images" / f"{name}.bin").read_bytes())
     assert read == ThetaSketch.from_arrow(column("long", n), "long")
 
 
 @pytest.mark.parametrize("name", ["empty", "single-item", "alpha-5000", "quickselect-5000", "no-entries"])
-def test_ordered_java_image_survives_a_round_trip(name: str, java_images: Path) -> None:
+def test_ordered_java_image_survives_a_round_trip(name: str) -> None:
     """Also with more than k hashes, and with none."""
-    image = (java_images / f"{name}.bin").read_bytes()
+    image = (JAVA / "images" / f"{name}.bin").read_bytes()
     assert ThetaSketch.from_bytes(image).to_bytes() == image
 
 
-def test_sketch_without_entries_is_not_empty(java_images: Path) -> None:
+def test_sketch_without_entries_is_not_empty() -> None:
     """Java's intersection of large disjoint sketches holds nothing but has seen values."""
-    sketch = ThetaSketch.from_bytes((java_images / "no-entries.bin").read_bytes())
+    sketch = ThetaSketch.from_bytes((JAVA / "images" / "no-entries.bin").read_bytes())
     assert (sketch.retained, sketch.empty, sketch.estimating, sketch.ndv) == (0, False, True, 0)
     assert sketch.upper_bound() > 0
 
 
-def test_union_equals_javas_byte_for_byte(java_images: Path, column: Column) -> None:
+def test_union_equals_javas_byte_for_byte(column: Column) -> None:
     whole = column("long", 30_000)
     parts = [ThetaSketch.from_arrow(part, "long") for part in (whole[:20_000], whole[10_000:])]
-    image = (java_images / "union-0-30000.bin").read_bytes()
+    image = (JAVA / "images" / "union-0-30000.bin").read_bytes()
     assert merge(parts).to_bytes() == image
     assert ThetaSketch.from_arrow(whole, "long").to_bytes() == image
 
 
-def test_java_alpha_sketch_can_be_merged(java_images: Path, column: Column) -> None:
+def test_java_alpha_sketch_can_be_merged(column: Column) -> None:
     """Iceberg and Trino write Alpha sketches; the union is canonical below both thetas."""
-    alpha = ThetaSketch.from_bytes((java_images / "alpha-5000.bin").read_bytes())
+    alpha = ThetaSketch.from_bytes((JAVA / "images" / "alpha-5000.bin").read_bytes())
     ours = ThetaSketch.from_arrow(column("long", 6000), "long")
     united = alpha.union(ours)
     assert united.theta == min(alpha.theta, ours.theta)
