@@ -97,7 +97,12 @@ def test_face_of_a_catalog_has_no_tables_of_another(make_face: Callable[..., Fac
 
 @pytest.mark.parametrize(
     ("query", "prefix", "name"),
-    [({}, None, "one"), ({"warehouse": "one"}, None, "one"), ({"warehouse": "two"}, "two", "two")],
+    [
+        ({}, None, "one"),
+        ({"warehouse": ""}, None, "one"),  # of DuckDB's ATTACH ''
+        ({"warehouse": "one"}, None, "one"),
+        ({"warehouse": "two"}, "two", "two"),
+    ],
 )
 def test_warehouse_chooses_the_catalog_by_a_prefix(
     make_face: Callable[..., Face], tmp_path: Path, query: dict[str, str], prefix: str | None, name: str

@@ -265,10 +265,10 @@ def add_routes(app: FastAPI, service: Service) -> None:
 
     async def config(request: Request, warehouse: str | None = None) -> Response:
         chosen = first
-        if others and warehouse not in (None, catalog):
+        if others and warehouse and warehouse != catalog:  # an empty one names none: DuckDB always sends it
             if warehouse not in others:
                 names = ", ".join((str(catalog), *others))
-                raise UsageError(f"warehouse: expected one of {names}, found {str(warehouse)[:_SHOWN]!r}")
+                raise UsageError(f"warehouse: expected one of {names}, found {warehouse[:_SHOWN]!r}")
             chosen = others[warehouse]
         return await chosen.config(request)
 
