@@ -27,8 +27,10 @@ from puffin.lookup.kept_planner import KeptPlanner
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.snapshot import Table, TableSnapshot
 
+MOST_VIEWS = 8
+"""Of one table; each may keep the files of its snapshot."""
+
 _NUMBERS = itertools.count()
-_MOST_VIEWS = 8
 _MOST_ANSWERS = 256
 
 
@@ -182,7 +184,7 @@ class TableCache:
         with self._lock:
             views = {**kept.views, selector: view}
             gone = [kept.views[selector]] if selector in kept.views else []
-            if len(views) > _MOST_VIEWS:
+            if len(views) > MOST_VIEWS:
                 gone.append(views.pop(min(views.keys() - {selector}, key=lambda each: views[each].used)))
             kept.views = views  # readers hold no lock, so replace the dictionary
             self._forget(gone)

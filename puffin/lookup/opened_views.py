@@ -12,6 +12,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 
+from puffin.lookup.cache import MOST_VIEWS
 from puffin.lookup.kept_planner import KeptPlanner, KeptPlanners
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.snapshot import TableSnapshot
@@ -28,7 +29,7 @@ class OpenedView:
 
 
 class OpenedViews:
-    """The views of openings; the index of a state is looked for again after ``ttl_seconds``."""
+    """The views of openings of ``most`` tables; the index of a state is looked for again after ``ttl_seconds``."""
 
     def __init__(self, planners: KeptPlanners, ttl_seconds: float, most: int, clock: Callable[[], float]) -> None:
         self._planners = planners
@@ -36,19 +37,24 @@ class OpenedViews:
         self._most = most
         self._clock = clock
         self._lock = threading.Lock()
-        self._shared: OrderedDict[tuple[str, SnapshotSelector], OpenedView] = OrderedDict()
+        # By table, so that the old snapshots of one that often changes neither pile up nor push out others.
+        self._shared: OrderedDict[str, OrderedDict[SnapshotSelector, OpenedView]] = OrderedDict()
 
     def of(self, opened: TableSnapshot) -> OpenedView:
         """The view of an opening; openings with one ``state``, the same object, share their planner."""
-        key, now = (opened.name, opened.selector), self._clock()
+        now = self._clock()
         with self._lock:
-            shared = self._shared.get(key)
+            of_table = self._shared.setdefault(opened.name, OrderedDict())
+            self._shared.move_to_end(opened.name)
+            shared = of_table.get(opened.selector)
             if shared is None or shared.opened.state is not opened.state:
-                shared = self._shared[key] = OpenedView(opened, now, now + self._ttl)
-                while len(self._shared) > self._most:
-                    self._shared.popitem(last=False)
+                shared = of_table[opened.selector] = OpenedView(opened, now, now + self._ttl)
             elif now >= shared.fresh_until:
                 shared.fresh_until = now + self._ttl
-            self._shared.move_to_end(key)
+            of_table.move_to_end(opened.selector)
             shared.used = now
+            while len(of_table) > MOST_VIEWS:
+                of_table.popitem(last=False)
+            while len(self._shared) > self._most:
+                self._shared.popitem(last=False)
             return OpenedView(opened, now, shared.fresh_until, self._planners.of(shared))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from puffin.load import load_table
 from puffin.lookup import Lookup
+from puffin.lookup.cache import MOST_VIEWS
+from puffin.tables.base import SnapshotSelector
 from puffin.tables.snapshot import TableSnapshot
 from stats_jobs.index import index
 from stats_jobs.options import IndexOptions
@@ -62,6 +66,21 @@ def test_opening_of_another_state_is_planned_anew(openings: Callable[[list[str]]
     opened = openings(noted)
     lookup.plan_opened(dataclasses.replace(opened, state=dataclasses.replace(opened.state)), "k = 1")
     assert [uri for uri in noted if uri.endswith(".avro")]
+
+
+def test_only_the_latest_of_many_snapshots_of_a_table_stay_in_memory(
+    openings: Callable[[list[str]], TableSnapshot],
+) -> None:
+    """Spark names the snapshot of each plan, so a table that often changes has many."""
+    lookup, kept = Lookup(), []
+    for number in range(2 * MOST_VIEWS):
+        opened = openings([])
+        opened = dataclasses.replace(opened, selector=SnapshotSelector(as_of_ms=opened.snapshot.timestamp_ms + number))
+        lookup.plan_opened(opened, "k = 1")
+        kept.append(weakref.ref(opened))
+    del opened
+    gc.collect()
+    assert [each() is not None for each in kept] == [False] * MOST_VIEWS + [True] * MOST_VIEWS
 
 
 def test_new_index_is_found_after_the_time_to_live(
