@@ -78,13 +78,16 @@ class JsonFilterParser:
         ]
         if not found:
             raise ColumnNotFound(f"filter: column {tree.term.column!r}: the table has no such column")
-        (schema, field), *others = found
+        (schema, field), *_ = found
         name = str(tree.term.column) if case_sensitive else str(tree.term.column).lower()
         if name in self._reused[case_sensitive]:
             return _unprunable(tree)
+        # Bounds and index are compared by the type of now, also for a name that only the snapshot has.
+        for now in self._schemas[0].find(Term(field.field_id), case_sensitive=True):
+            schema, field = self._schemas[0], now
         if tree.term.transform:
             return self._transformed(tree, field)
-        return _any_reading(tree, schema, field, [other for _, other in others if other.type != field.type])
+        return _any_reading(tree, schema, field, [other for _, other in found if other.type != field.type])
 
     def _transformed(self, tree: UnboundPredicate, field: Field) -> Expression:
         """A test of the partition fields with the same transform; other specs say nothing about it."""

@@ -175,16 +175,17 @@ def test_float_matches_a_literal_before_and_after_rounding(make_table: MakeTable
         (("date", "timestamp"), "<i", 1, (1, "1970-01-02", 86_400_000_000, "1970-01-02T00:00:00")),
     ],
 )
+@pytest.mark.parametrize("name_of_now", ["c", "renamed"])
 def test_pinned_snapshot_takes_literals_of_its_own_type(
-    make_table: MakeTable, types: tuple[str, str], layout: str, value: Any, literals: Sequence[Any]
+    make_table: MakeTable, types: tuple[str, str], layout: str, value: Any, literals: Sequence[Any], name_of_now: str
 ) -> None:
-    """A client that reads an old snapshot may write a literal for the type that the column had then."""
+    """A client that reads an old snapshot may write a literal for the type and the name that the column had then."""
     table = make_table([(1, "c", types[0])])
     bounds = {f"{end}_bounds": {1: struct.pack(layout, value)} for end in ("lower", "upper")}
     path = table.write("data.parquet", pa.table({"c": [0]}), {"c": 1})
     snapshot_id = table.snapshot(table.data(path, **bounds))
     table.document["snapshots"][-1]["schema-id"] = 0
-    table.evolve([(1, "c", types[1])])
+    table.evolve([(1, name_of_now, types[1])])
     planner = Planner(bound(table.state(), snapshot_id))
     for literal in literals:
         assert list(planner.plan(FilterJson.of({"type": "eq", "term": "c", "value": literal})).files), literal
