@@ -8,6 +8,8 @@ from typing import Any
 
 from puffin.errors import UnsupportedError, UnsupportedTableError
 from puffin.iceberg.expression_json import FilterJson, columns_of, parse_expression
+from puffin.tables.document import all_schemas
+from puffin.tables.schema import primitive_columns
 from puffin.tables.state import TableState
 from puffin.values.transforms import result_type
 
@@ -62,6 +64,8 @@ def _reason(state: TableState) -> str | None:
     for spec in state.partition_specs.values():
         for field in spec:
             reason = _reason_of_field(field, state.source_types)
+            if reason is None and field["transform"] == "identity" and _was_int_before(state, field["source-id"]):
+                reason = "its column is an int in older snapshots, which the client would read as a long"
             if reason is not None:
                 return f"partition field {field['name']}: {reason}"
     return _reused_name(state)
@@ -79,6 +83,19 @@ def _reason_of_field(field: Mapping[str, Any], types: Mapping[int, str]) -> str 
         # NaN and -0.0: JSON has no word for the one, and engines disagree on the order of the other.
         return "partitions by floating-point numbers"
     return "partitions by uuids, on whose order engines disagree" if type_ == "uuid" else None
+
+
+def _was_int_before(state: TableState, source_id: int) -> bool:
+    """Whether a column of longs is one of ints in the schema of a snapshot that is not the current one."""
+    if state.source_types.get(source_id) != "long":
+        return False
+    older = {
+        schema.get("schema-id")
+        for schema in all_schemas(state.document)
+        if any(column.field_id == source_id and column.type == "int" for column in primitive_columns(schema))
+    }
+    current = state.current_snapshot_id
+    return any(each.schema_id in older for each in state.snapshots.values() if each.snapshot_id != current)
 
 
 def _reused_name(state: TableState) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.hand_made_table import HandMadeTable
+from tests.hand_made_table import HandMadeTable, schema
 from tests.server.iceberg_face import Face, problem_of, publish, table_of_files, table_path
 
 FIELDS = [(1, "a", "long"), (2, "f", "float"), (3, "s", "string")]
@@ -170,6 +170,18 @@ def taken_back(table: HandMadeTable) -> None:
     table.document["properties"] = {"puffin-sidecar.scan-planning-mode": "CLIENT"}
 
 
+def promoted(table: HandMadeTable, *, snapshots: int) -> None:
+    """Partitioned by column ``s``, which was an int in all snapshots but the last of so many."""
+    spec_of(table, (3, "identity"))
+    table.document["schemas"] = [schema([*FIELDS[:2], (3, "s", "int")])]
+    table.evolve([*FIELDS[:2], (3, "s", "long")])
+    table.document["snapshots"] = []
+    for _ in range(snapshots):
+        table.snapshot()
+    for number, each in enumerate(table.document["snapshots"], 1):
+        each["schema-id"] = 1 if number == snapshots else 0
+
+
 def swapped(table: HandMadeTable) -> None:
     table.evolve([(1, "f", "long"), (2, "a", "float"), (3, "s", "string")])
 
@@ -193,6 +205,7 @@ def reused_in_another_case(table: HandMadeTable) -> None:
         (reused_in_another_case, "column s"),
         (lambda table: spec_of(table, (2, "identity")), "floating-point"),
         (lambda table: spec_of(table, (1, "zorder")), "zorder"),
+        (lambda table: promoted(table, snapshots=2), "p0: its column is an int in older snapshots"),
     ],
 )
 def test_table_is_taken_back_with_the_reason(
@@ -213,6 +226,7 @@ def test_table_is_taken_back_with_the_reason(
         lambda table: table.evolve([(1, "renamed", "long"), *FIELDS[1:]]),
         lambda table: table.evolve([*FIELDS, (4, "new", "string")]),
         lambda table: spec_of(table, (1, "bucket[4]"), (3, "truncate[2]"), (2, "void")),
+        lambda table: promoted(table, snapshots=1),
         lambda table: table.document["properties"].update({"puffin-sidecar.scan-planning-mode": "server"}),
     ],
 )

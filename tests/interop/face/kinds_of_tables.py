@@ -122,6 +122,7 @@ BY_SERVER: dict[str, tuple[Step, ...]] = {
         ),
         add_column_with_default,
         "ALTER TABLE {t} ADD COLUMN late int",
+        "CALL {c}.system.expire_snapshots(table => '{t}', older_than => TIMESTAMP'2100-01-01', retain_last => 1)",
     ),
 }
 """Tables whose scans the server plans."""
@@ -135,6 +136,12 @@ BY_CLIENT: dict[str, tuple[Step, ...]] = {
         "ALTER TABLE {t} RENAME COLUMN l TO i",
         "ALTER TABLE {t} RENAME COLUMN old TO l",
         rows(80, 100),
+    ),
+    "promoted_partition": (
+        f"{CREATE} PARTITIONED BY (i) {version(2)}",
+        BATCHES[0],
+        "ALTER TABLE {t} ALTER COLUMN i TYPE bigint",
+        BATCHES[1],
     ),
     "taken_back": (f"{CREATE} {version(2, TAKEN_BACK)}", *BATCHES[:2]),
 }
