@@ -94,7 +94,7 @@ class CallersCatalog:
             answer = self._get(f"{config.base}namespaces", [*below, *_asks_for(page)])
             return _listed(answer, lambda found: [_levels(each) for each in found["namespaces"]])
 
-        return self._listed(ask, lambda local: local.namespaces(parent).items)
+        return self._listed(page, ask, lambda local: local.namespaces(parent).items)
 
     def namespace(self, levels: Levels) -> dict[str, str]:
         """The properties of a namespace."""
@@ -118,7 +118,7 @@ class CallersCatalog:
                 ],
             )
 
-        return self._listed(ask, lambda local: local.tables(namespace).items)
+        return self._listed(page, ask, lambda local: local.tables(namespace).items)
 
     def load(self, table: TableName, snapshots: str = ALL) -> Loaded:
         """The table as the catalog gives it to the caller; UnsupportedTableError if that plans its scans."""
@@ -209,20 +209,20 @@ class CallersCatalog:
                 raise refusal from None
 
     def _listed(
-        self, ask: Callable[[], Listed[_Item]], ask_local: Callable[[ServedCatalog], Sequence[_Item]]
+        self, page: Page, ask: Callable[[], Listed[_Item]], ask_local: Callable[[ServedCatalog], Sequence[_Item]]
     ) -> Listed[_Item]:
-        """What the catalog lists, with local names on its last page."""
+        """What the catalog lists, with local names on its first page, and without them on later ones."""
         if self.local is None:
             return ask()
         try:
-            more = ask_local(self.local)
+            local = ask_local(self.local)
         except NotFoundError:
             return ask()
         nothing: Listed[_Item] = Listed(())
         listed = self._or_local(ask, lambda _: nothing)
-        if listed.next_token is not None:
-            return listed
-        return Listed([*listed.items, *(each for each in more if each not in listed.items)])
+        if page.token:
+            return Listed([each for each in listed.items if each not in local], listed.next_token)
+        return Listed([*listed.items, *(each for each in local if each not in listed.items)], listed.next_token)
 
 
 def _asks_for(page: Page) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ from puffin.rest_catalog.callers_catalog import CallersCatalog
 from puffin.rest_catalog.catalog import ServedCatalog
 from puffin.rest_catalog.http import Answer, Http
 from puffin.rest_catalog.names import Names, TableName
+from puffin.rest_catalog.paging import Page
 from puffin.rest_catalog.upstream import Upstream, UpstreamConfig
 from puffin.rest_catalog.upstream_table import States, UpstreamTable
 from puffin.tables.snapshot import CURRENT
@@ -137,6 +138,22 @@ def test_namespace_of_directories_alone_is_listed(tmp_path: Path) -> None:
     catalog = CallersCatalog(lookup, upstream_that_answers(404, b"{}"), States(), Caller(), local)
     assert catalog.namespaces(("a",)).items == [("a", "b")]
     assert catalog.tables(("a", "b")).items == [TableName(("a", "b"), "t")]
+
+
+def test_name_of_a_directory_and_of_the_catalog_stands_on_one_page(tmp_path: Path) -> None:
+    class Paged(Http):
+        def get(self, url: str, query: Any, *_: object) -> Answer:
+            token = dict(query).get("pageToken")
+            pages = {"": b'{"namespaces": [["a"]], "next-page-token": "2"}', "2": b'{"namespaces": [["b"], ["c"]]}'}
+            return Answer(200, {}, b"{}" if url.endswith("/config") else pages[token])
+
+    table_of_files(tmp_path / "b" / "t", "f")
+    lookup = Lookup()
+    local = ServedCatalog(lookup, Names(lookup, [str(tmp_path)], has_catalog=False), lambda _: None)
+    catalog = CallersCatalog(lookup, Upstream({"uri": "http://up"}, Paged()), States(), Caller(), local)
+    listed = [catalog.namespaces((), Page(token, 2)) for token in ("", "2")]
+    assert [each.items for each in listed] == [[("a",), ("b",)], [("c",)]]
+    assert [each.next_token for each in listed] == ["2", None]
 
 
 @pytest.mark.parametrize(
