@@ -47,7 +47,7 @@ class TableState:
         refs: Snapshot ids by branch and tag name.
         history: Each change of the current snapshot, in order: milliseconds since the epoch and snapshot id.
         statistics: Entries by snapshot id.
-        partition_statistics: The snapshots that have partition statistics.
+        partition_statistics: The paths of partition statistics files by snapshot id; None where an entry lacks it.
         metadata_file: The file at ``metadata_location`` as it was read, if a recreated table may reuse its name; else
             None.
         name: What errors call the table: what the user does, if that is known here.
@@ -66,7 +66,7 @@ class TableState:
     refs: Mapping[str, int]
     history: tuple[tuple[int, int], ...]
     statistics: Mapping[int, StatisticsEntry]
-    partition_statistics: frozenset[int] = frozenset()
+    partition_statistics: Mapping[int, str | None] = dataclasses.field(default_factory=dict)
     metadata_file: FileInfo | None = None
     name: str = ""
 

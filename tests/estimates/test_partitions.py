@@ -18,6 +18,7 @@ from puffin.estimates.partitions import Partitions
 from puffin.estimates.value_set import ValueSet
 from puffin.iceberg.commit.partition_stats import partition_statistics, write_partition_statistics
 from puffin.load import load_table
+from puffin.lookup import Lookup
 from puffin.lookup.estimates import Estimator, TableEstimate, estimate
 from puffin.tables.expression import Op
 from puffin.tables.partition_rows import PartitionRows
@@ -131,6 +132,20 @@ def test_iceberg_partitions_bound_every_filter(tmp_path: Path, monkeypatch, is_p
                 exact += [method for _, method in found.methods] == ["partition"]
         monkeypatch.undo()
     assert exact > 5
+
+
+def test_lookup_takes_partition_statistics_as_the_function_does(tmp_path: Path) -> None:
+    made = Partitioned(tmp_path / "t", 5)
+    made.grow(lambda: None, with_deletes=False)
+    made.write_partition_statistics()
+    path, lookup, exact = str(made.table.root), Lookup(), 0
+    filters = made.filters(without=FLOATS)
+    for _ in range(FILTERS_OF_A_TABLE):
+        where = str(filters.draw(0))
+        found = estimate(path, where)
+        assert lookup.estimate(path, where) == found, where
+        exact += [method for _, method in found.methods] == ["partition"]
+    assert exact
 
 
 @pytest.mark.parametrize("odd", [{"source-ids": [1, 2]}, {"transform": "zorder"}])

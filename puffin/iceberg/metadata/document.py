@@ -108,9 +108,10 @@ def parse_state(document: Mapping[str, Any], metadata_location: str) -> TableSta
                 for e in document.get("snapshot-log") or ()
             ),
             statistics=_statistics(document),
-            partition_statistics=frozenset(
-                typed(entry, "snapshot-id", int) for entry in document.get("partition-statistics") or ()
-            ),
+            partition_statistics={
+                typed(entry, "snapshot-id", int): _optional(entry, "statistics-path", str)
+                for entry in reversed(document.get("partition-statistics") or ())  # the first of a snapshot counts
+            },
         )
     except (KeyError, TypeError, AttributeError, ValueError) as exc:
         raise CorruptMetadataError(f"{metadata_location}: not Iceberg table metadata: {said_by(exc)}") from exc

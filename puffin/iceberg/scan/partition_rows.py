@@ -30,9 +30,7 @@ _log = logging.getLogger(__name__)
 
 def partition_rows(opened: TableSnapshot) -> list[PartitionRows] | None:
     """The rows of each partition; None if the snapshot has no file, or one that contradicts it or cannot be read."""
-    snapshot_id = opened.snapshot.snapshot_id
-    stored = opened.state.document.get("partition-statistics") or ()
-    path = next((each["statistics-path"] for each in stored if each["snapshot-id"] == snapshot_id), None)
+    path = opened.state.partition_statistics.get(opened.snapshot.snapshot_id)
     if path is None:
         return None
     try:
