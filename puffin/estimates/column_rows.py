@@ -18,10 +18,11 @@ from puffin.estimates.facts import ColumnFacts
 from puffin.estimates.hashed_rows import Found, HashedRows, values_left
 from puffin.estimates.interval import NOTHING, Interval
 from puffin.estimates.known_values import KnownValues
-from puffin.estimates.methods import AVERAGE, EXACT, NULL_COUNT, SAMPLE, UNKNOWN
+from puffin.estimates.methods import AVERAGE, BOUNDS, EXACT, NULL_COUNT, SAMPLE, UNKNOWN
 from puffin.estimates.ordered_rows import OrderedRows
 from puffin.estimates.spread import Spread
-from puffin.estimates.value_set import EVERYTHING, ValueSet, is_point
+from puffin.estimates.value_range import share_of_range, within_bounds
+from puffin.estimates.value_set import EVERYTHING, NULLS, VALUES, ValueSet, is_point
 from puffin.estimates.zeros import nans_beyond_one, rarer_zero, rows_of_nans, zeros_of
 from puffin.sketches.row_counts import RowCounts
 
@@ -41,10 +42,7 @@ class ColumnRows:
     def __init__(self, facts: ColumnFacts) -> None:
         self.facts = facts
         found = facts.distribution
-        nulls = facts.nulls
-        if nulls is None and found is not None:
-            nulls = max(0, facts.rows - found.rows)
-        self.nulls = Interval.between(0, facts.rows) if nulls is None else Interval.exactly(min(nulls, facts.rows))
+        self.nulls = _nulls_of(facts)
         self._by_nulls = NULL_COUNT if self.nulls.is_exact else UNKNOWN
         self.values = Interval.exactly(facts.rows).minus(self.nulls)
         self._hashed: HashedRows | None = None
@@ -66,6 +64,8 @@ class ColumnRows:
 
     def find(self, wanted: ValueSet, z: float) -> Found:
         """The rows with these values; bounds of sampled parts hold as often as ``z`` standard deviations say."""
+        if self.facts.is_required and wanted in (NULLS, VALUES):
+            return (NOTHING if wanted.null else self.facts.now), NULL_COUNT
         left_out = wanted.points_left_out if wanted.nan else None
         if left_out is not None:
             without, method = self._find(left_out, z) if left_out.spans else (NOTHING, self._by_nulls)
@@ -153,25 +153,37 @@ class ColumnRows:
 
     def _without_order(self, wanted: ValueSet, z: float) -> Found:
         values, ndv = self.values, self.facts.ndv
-        if self.facts.nans is not None and wanted.spans in ((), (EVERYTHING,)):
-            rows = self.nan_rows if wanted.nan else values.minus(self.nan_rows).within(0, values.upper)
-            return rows, NULL_COUNT if rows.is_exact else UNKNOWN
-        points = [start[1] for start, _ in filter(is_point, wanted.spans)]
-        if len(points) == len(wanted.spans) and not wanted.nan and self._hashed is not None:
+        spans = within_bounds(wanted.spans, self.facts)
+        if spans in ((), (EVERYTHING,)) and (self.facts.nans is not None or bool(spans) == wanted.nan):
+            if spans and not wanted.nan:
+                rows = values.minus(self.nan_rows).within(0, values.upper)
+            else:
+                rows = values if spans else self.nan_rows if wanted.nan else NOTHING
+            return rows, (NULL_COUNT if spans == wanted.spans else BOUNDS) if rows.is_exact else UNKNOWN
+        points = [start[1] for start, _ in filter(is_point, spans)]
+        if len(points) == len(spans) and not wanted.nan and self._hashed is not None:
             return self._hashed.find(points, z)
-        if len(points) == len(wanted.spans) and ndv is not None and ndv.rows > 0 and not wanted.nan:
+        if len(points) == len(spans) and ndv is not None and ndv.rows > 0 and not wanted.nan:
             of_others = max(0.0, self.distinct.lower - len(points))  # rows, since each value has one at least
             average = len(points) * values.rows / ndv.rows
             return Interval.clamped(average, 0, max(0.0, values.upper - of_others)), AVERAGE
-        return Interval(values.rows / 3, 0, values.upper), UNKNOWN
+        share = share_of_range(spans, self.facts)
+        if share is None:
+            return Interval(values.rows / 3, 0, values.upper), UNKNOWN
+        of_numbers = share * (values.rows - self.nan_rows.rows)
+        return Interval.clamped(of_numbers + wanted.nan * self.nan_rows.rows, 0, values.upper), BOUNDS
 
     def _distinct_in(self, wanted: ValueSet) -> Interval:
         most = self.distinct.upper + self._group_of_empty.upper
         if self._ordered is not None:
             return self._ordered.distinct_in(wanted).at_most(most)
-        if all(map(is_point, wanted.spans)):
-            return Interval(len(wanted.spans), 0, len(wanted.spans)).within(0, most)
-        return Interval(self.distinct.rows / 3, 0, most)
+        spans = within_bounds(wanted.spans, self.facts)
+        if spans == (EVERYTHING,):
+            return self.distinct.minus(_one_of(self.nan_rows)).plus(self._group_of_empty).within(0, most)
+        if all(map(is_point, spans)):
+            return Interval(len(spans), 0, len(spans)).within(0, most)
+        share = share_of_range(spans, self.facts)
+        return Interval(self.distinct.rows * (1 / 3 if share is None else share), 0, most)
 
     @property
     def _group_of_empty(self) -> Interval:
@@ -199,6 +211,18 @@ class ColumnRows:
         if facts.distribution is None:
             return Interval(0, 0, 1)  # there are many, and hardly more than two in a column
         return nans_beyond_one(rows_of_nans(facts.type, facts.distribution, facts.counts), self.nan_rows)
+
+
+def _nulls_of(facts: ColumnFacts) -> Interval:
+    """The nulls of a column; most likely none if nobody counted them, since most columns have none."""
+    nulls = facts.nulls
+    if nulls is None and facts.distribution is not None:
+        nulls = max(0, facts.rows - facts.distribution.rows)
+    if nulls is not None:
+        return Interval.exactly(min(nulls, facts.rows))
+    # A distinct value takes a row at least. They may have been counted in other rows if any came or went.
+    values = facts.ndv.lower if facts.ndv is not None and facts.added == facts.removed == 0 else 0
+    return Interval(0, 0, facts.rows).within(0, max(facts.rows - values, 1))
 
 
 def _one_of(rows: Interval) -> Interval:

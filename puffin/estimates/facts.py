@@ -20,6 +20,7 @@ class ColumnFacts:
         now: All rows of the table as it is asked for.
         added, removed: The rows that came and went since; None if unknown.
         nulls: None if unknown.
+        is_required: Whether no row may have a null, also of those that came since.
         nans: Of a float or double; 0 for other types, None if unknown.
         ndv: Distinct values with a hash, and their bounds; None if unknown.
         counts: The row counts beside the distribution.
@@ -34,6 +35,7 @@ class ColumnFacts:
     nulls: int | None
     nans: int | None
     ndv: Interval | None
+    is_required: bool = False
     lower: Any = None
     upper: Any = None
     distribution: Distribution | None = None

@@ -78,13 +78,15 @@ def facts_of_column(opened: TableSnapshot, column: Column, now: Interval) -> Rea
     type_ = column.type if of is None or of.type is None else of.type
     # Without a usable sketch, the stored bounds may be those of other values.
     least, greatest = (None, None) if of is None else (summary.min, summary.max)
+    is_required = column.field_id in opened.state.required_columns and not summary.null_count
     facts = ColumnFacts(
         type=type_,
         rows=int(now.upper) if summary.row_count is None else summary.row_count,
         now=now,
         added=added,
         removed=removed,
-        nulls=summary.null_count,
+        nulls=0 if is_required else summary.null_count,
+        is_required=is_required,
         nans=0 if type_ not in ("float", "double") else summary.nan_count,
         ndv=None if distinct is None else Interval(distinct.ndv, distinct.lower, distinct.upper),
         lower=compared(type_, least),

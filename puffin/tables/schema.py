@@ -24,6 +24,20 @@ def field_ids(schema: Mapping[str, Any]) -> frozenset[int]:
     return frozenset(_ids(schema))
 
 
+def required_leaves(struct: Mapping[str, Any]) -> frozenset[int]:
+    """The ids of the primitive columns that are never null: they are required, and so is every struct around them."""
+    found: set[int] = set()
+    for field in struct["fields"]:
+        type_ = field["type"]
+        if field.get("required") is not True:
+            continue
+        if isinstance(type_, str):
+            found.add(field["id"])
+        elif type_.get("type") == "struct":
+            found |= required_leaves(type_)
+    return frozenset(found)
+
+
 def _ids(type_: Any) -> Iterator[int]:
     if not isinstance(type_, Mapping):
         return

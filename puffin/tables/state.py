@@ -20,7 +20,7 @@ from puffin.tables.document import (
     name_mapping,
     partition_specs,
 )
-from puffin.tables.schema import primitive_columns, reused_names
+from puffin.tables.schema import primitive_columns, required_leaves, reused_names
 from puffin.values.value_type import is_hashable
 
 _ABOUT_SCHEMAS_AND_PARTITIONS = (
@@ -224,6 +224,11 @@ class TableState:
     def columns_by_id(self) -> Mapping[int, Column]:
         """The columns of the current schema by field id."""
         return {column.field_id: column for column in self.columns}
+
+    @functools.cached_property
+    def required_columns(self) -> frozenset[int]:
+        """The field ids of the columns of the current schema that are never null."""
+        return required_leaves(current_schema(self.document))
 
     def has_column(self, name: str) -> bool:
         """Whether the schema has such a primitive column."""

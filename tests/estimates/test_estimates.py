@@ -267,7 +267,8 @@ def test_tables_without_statistics_and_without_rows_get_an_answer(tmp_path):
     assert found.methods == (("k > 1", "no statistics"),)
     for where in ("k is null", "k is not null"):
         nulls = puffin.estimate(str(tmp_path / "bare"), where)
-        assert (nulls.rows, nulls.methods) == (Interval(1.5, 0, 3), ((where, "no statistics"),))
+        rows = Interval(0, 0, 3) if where == "k is null" else Interval(3, 0, 3)  # most columns have no nulls
+        assert (nulls.rows, nulls.methods) == (rows, ((where, "no statistics"),))
     write_deltalake(tmp_path / "empty", pa.schema([("k", pa.int64())]).empty_table())
     analyze(str(tmp_path / "empty"))
     assert puffin.estimate(str(tmp_path / "empty"), "k > 1").rows == Interval.exactly(0)
