@@ -41,6 +41,7 @@ class HashedRows:
         empty: The rows with an empty string; these have no hash.
         sampled: The values that are in the sample only, and their ``share`` of all values that are not heavy.
         unsampled: The rows of all values that are neither heavy nor in the sample.
+        most: The most rows of any of these.
         distinct: The distinct values with a hash.
     """
 
@@ -64,8 +65,8 @@ class HashedRows:
         if facts.counts is not None and facts.counts.theta > theta:  # these have more values
             theta = facts.counts.theta
             counts = facts.counts.rows[~is_among(facts.counts.hashes, found.hashes[known])].astype(np.float64)
-        most = min(float(found.missed), self.unsampled.upper)
-        self._others = OtherValues(found, facts.counts, counts, theta, most)
+        self.most = min(float(found.missed), self.unsampled.upper)
+        self._others = OtherValues(found, facts.counts, counts, theta, self.most)
         distinct = Interval.exactly(float(known.sum())).plus(count_of(len(counts), theta / MAX_THETA, AT_95))
         self.distinct = distinct.at_most(max(found.rows, len(found.hashes)))
 

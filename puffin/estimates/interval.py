@@ -96,7 +96,7 @@ def share_of(rows: Interval, matched: Sums, every: Sums, sampled: float, z: floa
 
     ``sampled`` is the share of all values that are in the sample: the fewer values are outside, the more chance can
     make them differ from the sample. The estimate is a ratio, so that nothing is uncertain when all values match or
-    none can. The bounds are Wilson's, for as many values as would vary as much.
+    none can. The bounds are Wilson's, for as many values as would vary as much; the lower one is less if these are few.
     """
     if every.values == 0:
         return Interval(rows.rows / 2, 0, rows.upper)
@@ -112,7 +112,7 @@ def share_of(rows: Interval, matched: Sums, every: Sums, sampled: float, z: floa
     effective = share * (1 - share) / spread * (1 - sampled)  # values of equal rows that would vary as much
     middle = (share + z * z / (2 * effective)) / (1 + z * z / effective)
     reach = z / (1 + z * z / effective) * math.sqrt(share * (1 - share) / effective + (z / (2 * effective)) ** 2)
-    lower, upper = max(0.0, middle - reach), min(1.0, middle + reach)
+    lower, upper = max(0.0, middle - reach) * _of_few(share * effective, z), min(1.0, middle + reach)
     return Interval(share * rows.rows, lower * rows.lower, upper * rows.upper)
 
 
@@ -136,6 +136,20 @@ def sum_of(matched: Sums, every: Sums, sampled: float, z: float) -> Interval:
     effective = matched.rows / unit
     reach = z * math.sqrt((1 - sampled) * (effective + z * z * (1 - sampled) / 4))
     middle = effective + z * z * (1 - sampled) / 2
+    lower = max(0.0, middle - reach) * _of_few(effective / (1 - sampled), z)
     return Interval(
-        matched.rows / sampled, max(0.0, middle - reach) * unit / sampled, (middle + reach) * unit / sampled
+        matched.rows / sampled, max(lower * unit / sampled, matched.rows), (middle + reach) * unit / sampled
     )
+
+
+def _of_few(count: float, z: float) -> float:
+    """
+    By which factor a lower bound that takes a count as normal is lowered, so that it holds for small counts.
+
+    Chance draws a value from a short range more often than that: of a Poisson distribution, the tail is wider above
+    its mean. Wilson and Hilferty's formula knows it.
+    """
+    if count <= 0:
+        return 0.0
+    normal = count + z * z / 2 - z * math.sqrt(count + z * z / 4)
+    return count * max(0.0, 1 - 1 / (9 * count) - z / (3 * math.sqrt(count))) ** 3 / normal

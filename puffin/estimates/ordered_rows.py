@@ -6,6 +6,7 @@ The sample tells which share of the rows that are known together is in a span of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,6 +52,10 @@ class OrderedRows:
         self._least: Cut | None = (0, facts.lower, 0) if is_bounded else None
         self._greatest: Cut | None = (0, facts.upper, 1) if is_bounded else None
         self.known = KnownValues(*known)
+        self._ends = self._least, self._greatest
+        self._is_whole = keys.dtype.kind == "i"  # dates and times too: between two values there are a known number
+        sampled = hashed.sampled
+        self._average = sampled.rows / sampled.values if sampled.values else hashed.most
         self._hashes_of = hashes_by(facts.type)
 
     def find(self, wanted: ValueSet, z: float) -> Found:
@@ -62,7 +67,7 @@ class OrderedRows:
         certain: list[tuple[int, int]] = []  # the places of spans, of values that are surely there
         possible: list[tuple[int, int]] = []
         absent: list[int] = []  # hashes of values that are neither heavy nor in the sample
-        before, reached = LAST, (0, 0)
+        before, reached, others = LAST, (0, 0), 0.0
         for span in map(self._clipped, wanted.spans):
             if span is None:
                 continue
@@ -78,6 +83,7 @@ class OrderedRows:
                 goes_on = is_point((before, span[0]))
                 before = span[1]
                 at = known.keys.between(span)
+                others += self._others_in(span, at)
                 low, high = known.rows_between(*at)
                 _append(certain, at, goes_on)
                 if known.keys.is_cut is not None:
@@ -88,8 +94,8 @@ class OrderedRows:
         if self._hashed.is_complete:
             return found, method
         if certain:
-            of_sample = self._sampled(certain, z)
-            found = found.plus(of_sample.or_else(self._sampled(possible, z)) if possible else of_sample)
+            of_sample = self._sampled(certain, others, z)
+            found = found.plus(of_sample.or_else(self._sampled(possible, others, z)) if possible else of_sample)
             method = SAMPLE
         if absent:
             of_absent = self._hashed.absent(absent, z)
@@ -101,7 +107,7 @@ class OrderedRows:
         """The distinct values of a set, null and NaN aside, the empty string among them."""
         known, found = self.known, NOTHING
         least = most = 0.0  # values of the sample
-        has_range, reached = False, (0, 0)
+        has_range, reached, others = False, (0, 0), 0.0
         for span in map(self._clipped, wanted.spans):
             if span is None:
                 continue
@@ -112,13 +118,13 @@ class OrderedRows:
                 continue
             has_range = True
             reached = known.keys.between(span, possible=True, since=reached[1])
+            others += self._others_in(span, reached)
             certain, possible = (known.count_between(*each) for each in (known.keys.between(span), reached))
             found = found.plus(Interval.between(certain[0], possible[0]))
             least, most = least + certain[1], most + possible[1]
         if has_range and not self._hashed.is_complete:
-            found = found.plus(
-                count_of(least, self._hashed.share, AT_95).or_else(count_of(most, self._hashed.share, AT_95))
-            )
+            counts = (count_of(sampled, self._hashed.share, AT_95) for sampled in (least, most))
+            found = found.plus(next(counts).or_else(next(counts)).at_most(most + others))
         return found
 
     def _of_span(self, span: Span, z: float) -> Found:
@@ -140,11 +146,25 @@ class OrderedRows:
             return found, method
         if of_one:
             return found, method if known.is_exact[start] else SAMPLE
-        return found.plus(self._sampled((at,), z)), SAMPLE
+        return found.plus(self._sampled((at,), self._others_in(clipped, at), z)), SAMPLE
 
-    def _sampled(self, places: Sequence[tuple[int, int]], z: float) -> Interval:
-        """The rows of the values between these places that are neither heavy nor in the sample."""
-        return share_of(self._hashed.unsampled, self.known.sampled(places), self._hashed.sampled, self._hashed.share, z)
+    def _sampled(self, places: Sequence[tuple[int, int]], others: float, z: float) -> Interval:
+        """The rows of the values between these places that are neither heavy nor in the sample, ``others`` at most."""
+        hashed, matched = self._hashed, self.known.sampled(places)
+        found = share_of(hashed.unsampled, matched, hashed.sampled, hashed.share, z)
+        if others * hashed.most >= found.upper and others * self._average >= found.rows:
+            return found
+        average = max(self._average, matched.rows / matched.values) if matched.values else self._average
+        upper = min(others * hashed.most, found.upper)
+        rows = min(others * average, found.rows, upper)
+        return Interval(rows, min(found.lower, rows), upper)
+
+    def _others_in(self, span: Span, at: tuple[int, int]) -> float:
+        """How many values may be in a span beside the known ones, which are at these places."""
+        start, stop = (each if len(each) == 3 else end for each, end in zip(span, self._ends, strict=True))
+        if not self._is_whole or start is None or stop is None:
+            return math.inf
+        return float(max(0, stop[1] + stop[2] - start[1] - start[2] - (at[1] - at[0])))
 
     def _clipped(self, span: Span) -> Span | None:
         """The span without its ends beyond the least and the greatest value; None if nothing is left."""

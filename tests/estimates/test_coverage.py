@@ -179,6 +179,28 @@ def test_bound_of_a_value_holds_where_many_values_share_a_bucket(heavy):
     assert_holds([true <= estimate.upper for estimate, true in found if not estimate.is_exact])
 
 
+@pytest.mark.parametrize("is_key", [False, True])
+def test_bounds_of_short_ranges_hold(is_key: bool) -> None:
+    rng, held, groups_held = np.random.default_rng(16), [], []
+    for _ in range(10):
+        count = int(rng.integers(*DISTINCT)) * 2
+        column = Column(rng, list(range(count)), np.ones(count, np.int64) if is_key else rng.poisson(3, count))
+        for _ in range(150):
+            start = int(rng.integers(len(column.values) - 4))
+            places = start, start + int(rng.integers(2, 5))
+            wanted, true = column.between(*places), column.rows_between(*places)
+            found, _ = column.estimated.find(wanted, AT_95)
+            groups = column.estimated.groups(wanted)
+            held.append(found.lower <= true <= found.upper)
+            groups_held.append(groups.lower <= places[1] - places[0] <= groups.upper)
+            integers = column.values[places[1] - 1] - column.values[start] + 1
+            assert groups.upper <= integers
+            if is_key:  # an integer is one value at most
+                assert found.rows <= integers
+    assert_holds(held)
+    assert_holds(groups_held)
+
+
 def test_bounds_of_joins_hold():
     rng = np.random.default_rng(12)
     whole, parts, off = [], [], []
