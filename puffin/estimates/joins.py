@@ -104,11 +104,11 @@ class JoinRows(NamedTuple):
             self.method,
         )
 
-    def within_sides(self, left: float, right: float) -> JoinRows:
-        """The same if the sides have at most these rows."""
-        pairs = left * right
+    def within_sides(self, left: float, right: float, most: tuple[float, float] = (math.inf, math.inf)) -> JoinRows:
+        """The same if the sides have at most these rows, and at most as many as ``most`` of each value."""
+        pairs = min(left * right, times(left, most[1]), times(right, most[0]))
         return JoinRows(
-            self.rows.within(0, pairs),
+            self.rows.at_most(pairs),
             self.left_semi.within(0, left if pairs else 0),
             self.right_semi.within(0, right if pairs else 0),
             self.method,
@@ -142,13 +142,14 @@ class SideRows(NamedTuple):
     outer: Interval
 
     @classmethod
-    def of(cls, rows: Interval, semi: Interval, joined: Interval) -> SideRows:
-        """From the rows of the side, those with a partner, and those of the inner join."""
+    def of(cls, rows: Interval, semi: Interval, joined: Interval, partners: float = math.inf) -> SideRows:
+        """From the rows of the side, those with a partner, those of the inner join, and the most that a row joins."""
         # Samples of both sides tell of partners, that of one side of its rows: the first may be the larger number.
         semi = Interval(min(semi.rows, rows.rows), min(semi.lower, rows.rows), semi.upper)
         anti = rows.minus(semi).within(0, rows.upper)
         outer = joined.plus(anti)
-        return cls(rows, semi, anti, outer.within(min(rows.lower, outer.upper), outer.upper))
+        most = min(outer.upper, times(rows.upper, max(partners, 1.0)))
+        return cls(rows, semi, anti, outer.within(min(rows.lower, most), most))
 
 
 def join_rows(found: Matches, whole: Matches | None = None) -> JoinRows:

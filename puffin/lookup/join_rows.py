@@ -54,7 +54,7 @@ class RowsOfJoins:
         counted = self._unfiltered
         if counted is None:
             return self._apart(left, right) if not self._is_of_one else self._by_theta(left, right)
-        found, unlike, changes = counted
+        found, unlike, changes, most = counted
         values = _both(left.own, right.own) if self._is_of_one else None
         of_values = None if values is None else self._of_values(found, values, has_changed=changes is not None)
         found = of_values or found
@@ -65,7 +65,12 @@ class RowsOfJoins:
         rests = [side.rest(of_values is not None) for side in (left, right)]
         if not all(rest is _ALL for rest in rests):
             found = found.filtered(left.of_join(*rests), right.of_join(*reversed(rests)))
-        return found.within_sides(left.rows.upper, right.rows.upper)
+        return found.within_sides(left.rows.upper, right.rows.upper, most)
+
+    @property
+    def most(self) -> tuple[float, float]:
+        """The most rows of a value on each side; infinite if unknown."""
+        return (math.inf, math.inf) if self._unfiltered is None else self._unfiltered.most
 
     def forget_values(self) -> None:
         """Drop the sums over the values; they are made again if a filter needs them."""
@@ -90,10 +95,10 @@ class RowsOfJoins:
     def _unfiltered(self) -> _Unfiltered | None:
         """The rows without filters; None if statistics do not have them by value on both sides."""
         if self._is_of_one:
-            left, right = (counted_values(estimator, column) for estimator, (column,) in (self._left, self._right))
-            if left is None or right is None:
+            one, other = (counted_values(estimator, column) for estimator, (column,) in (self._left, self._right))
+            if one is None or other is None:
                 return None
-            sides, nulls = (as_one(left, self._zeros), as_one(right, self._zeros)), None
+            sides, nulls = (as_one(one, self._zeros), as_one(other, self._zeros)), None
         else:
             tuples = joined_tuples(self._left, self._right)
             if tuples is None:
@@ -102,7 +107,10 @@ class RowsOfJoins:
         found = join_rows(matches_of(*sides))
         found = found if nulls is None else found.without_nulls(nulls)
         unlike, changes = beyond_hashes(self._left, self._right, sides)
-        return _Unfiltered(found, unlike, changes if any(each.added or each.removed for each in changes) else None)
+        has_changed = any(each.added or each.removed for each in changes)
+        hashes = 1 if self._zeros is None else 2  # of zeros that are neither heavy nor in the sample
+        left, right = (hashes * each.most + each.added for each in changes)
+        return _Unfiltered(found, unlike, changes if has_changed else None, (left, right))
 
     @functools.cached_property
     def _ordered(self) -> OrderedMatches | None:
@@ -120,7 +128,7 @@ class RowsOfJoins:
     @property
     def _zeros(self) -> Hashes | None:
         """The hashes of 0.0 and -0.0, which are one value in a join, if the columns may have these."""
-        estimator, (column,) = self._left
+        estimator, (column, *_) = self._left
         return zeros_of(estimator.column(column.field_id).facts.type)
 
     @functools.cached_property
@@ -194,12 +202,13 @@ class _Unfiltered(NamedTuple):
     The rows of a join without filters, as they were counted.
 
     ``unlike`` are those of equal values that hashes do not tell, None if there are none; ``changes`` is what came and
-    went since on both sides, None if nothing did.
+    went since on both sides, None if nothing did. By now, no value of a side has more than ``most`` rows.
     """
 
     rows: JoinRows
     unlike: JoinRows | None
     changes: tuple[RowChange, RowChange] | None
+    most: tuple[float, float]
 
 
 def _both(left: ValueSet | None, right: ValueSet | None) -> ValueSet | None:

@@ -107,8 +107,8 @@ class _Pair:
         rows = self._rows.of(left, right)
         return dataclasses.replace(
             found,
-            left=_with_rows(found.left, left, rows.left_semi, rows.rows),
-            right=_with_rows(found.right, right, rows.right_semi, rows.rows),
+            left=_with_rows(found.left, left, rows.left_semi, rows.rows, self._rows.most[1]),
+            right=_with_rows(found.right, right, rows.right_semi, rows.rows, self._rows.most[0]),
             join_rows=rows.rows.rounded()[0],
             rows=rows,
             is_provisional=any(estimator.is_provisional for estimator, _ in self._sides),
@@ -137,8 +137,9 @@ def _described(estimator: Estimator, columns: Sequence[Column]) -> JoinSide:
     return JoinSide(table=estimator.opened.name, column=name, ndv=groups.rounded()[0], row_count=estimator.row_count)
 
 
-def _with_rows(described: JoinSide, side: Side, semi: Interval, joined: Interval) -> JoinSide:
-    """The same with the rows of the side, of which so many have a partner, in a join of so many rows."""
+def _with_rows(described: JoinSide, side: Side, semi: Interval, joined: Interval, partners: float) -> JoinSide:
+    """The same with the rows of the side, of which so many have a partner, in such a join; see `SideRows`."""
     # Whole rows, so that those with a partner and those without add up.
-    rows = SideRows.of(*(Interval(*each.rounded()) for each in (side.rows, semi, joined)))
+    whole = (Interval(*each.rounded()) for each in (side.rows, semi, joined))
+    rows = SideRows.of(next(whole), next(whole), next(whole), partners)
     return dataclasses.replace(described, rows=rows, how=side.how, changed=side.estimator.rows_changed)
