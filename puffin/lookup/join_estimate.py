@@ -91,6 +91,21 @@ class JoinEstimate:
         pairs = (self.left.row_count or 0) * (self.right.row_count or 0)
         return None if self.join_rows is None else self.join_rows / pairs if pairs else 0.0
 
+    def with_values(self, left: int, right: int, both: int) -> JoinEstimate:
+        """The same with the distinct values that were counted: on each side, and those that both have."""
+        sides = (
+            dataclasses.replace(side, ndv=ndv, containment=both / ndv if ndv else None)
+            for side, ndv in ((self.left, left), (self.right, right))
+        )
+        every = left + right - both
+        return dataclasses.replace(
+            self,
+            left=next(sides),
+            right=next(sides),
+            overlap=Distinct(both, both, both, exact=True),
+            jaccard=both / every if every else None,
+        )
+
     def to_json(self) -> dict[str, Any]:
         _, lower, upper = (None,) * 3 if self.rows is None else self.rows.rows.rounded()
         return {

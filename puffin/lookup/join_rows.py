@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from puffin.estimates.counted import Counted
 from puffin.estimates.filters import FilterPart, Joined, OfColumn, rows_of
 from puffin.estimates.interval import AT_95, Interval
 from puffin.estimates.joins import (
@@ -29,7 +30,7 @@ from puffin.estimates.zeros import as_one, zeros_of
 from puffin.lookup.estimates import Estimator
 from puffin.lookup.join_estimate import JoinEstimate
 from puffin.lookup.joined_tuples import OneSide, beyond_hashes, counted_values, joined_tuples
-from puffin.sketches.hash_arrays import Hashes
+from puffin.sketches.hash_arrays import Hashes, is_among
 from puffin.tables.base import Column
 from puffin.tables.expression import Constant, Op
 
@@ -54,7 +55,7 @@ class RowsOfJoins:
         counted = self._unfiltered
         if counted is None:
             return self._apart(left, right) if not self._is_of_one else self._by_theta(left, right)
-        found, unlike, changes, most = counted
+        found, unlike, changes, most, _ = counted
         values = _both(left.own, right.own) if self._is_of_one else None
         of_values = None if values is None else self._of_values(found, values, has_changed=changes is not None)
         found = of_values or found
@@ -71,6 +72,17 @@ class RowsOfJoins:
     def most(self) -> tuple[float, float]:
         """The most rows of a value on each side; infinite if unknown."""
         return (math.inf, math.inf) if self._unfiltered is None else self._unfiltered.most
+
+    @property
+    def most_shared(self) -> float:
+        """The most distinct values that both sides had when they were counted: each has a row on both."""
+        found = None if self._unfiltered is None else self._unfiltered.rows
+        return math.inf if found is None else min(found.left_semi.upper, found.right_semi.upper)
+
+    @property
+    def shared(self) -> SharedValues | None:
+        """The distinct values of the sides, as they were counted; None if statistics do not have all."""
+        return None if self._unfiltered is None else self._unfiltered.shared
 
     def forget_values(self) -> None:
         """Drop the sums over the values; they are made again if a filter needs them."""
@@ -104,13 +116,15 @@ class RowsOfJoins:
             if tuples is None:
                 return None
             sides, nulls = tuples.sides, tuples.null_share
-        found = join_rows(matches_of(*sides))
+        matches = matches_of(*sides)
+        found = join_rows(matches)
         found = found if nulls is None else found.without_nulls(nulls)
         unlike, changes = beyond_hashes(self._left, self._right, sides)
         has_changed = any(each.added or each.removed for each in changes)
         hashes = 1 if self._zeros is None else 2  # of zeros that are neither heavy nor in the sample
         left, right = (hashes * each.most + each.added for each in changes)
-        return _Unfiltered(found, unlike, changes if has_changed else None, (left, right))
+        shared = _shared(*sides) if matches.totals.is_complete else None
+        return _Unfiltered(found, unlike, changes if has_changed else None, (left, right), shared)
 
     @functools.cached_property
     def _ordered(self) -> OrderedMatches | None:
@@ -197,6 +211,14 @@ class Side:
         return FilteredSide(self.rows, chosen, share)
 
 
+class SharedValues(NamedTuple):
+    """The distinct values of each side of a join and of both, without null and the empty string, as sketches count."""
+
+    left: int
+    right: int
+    both: int
+
+
 class _Unfiltered(NamedTuple):
     """
     The rows of a join without filters, as they were counted.
@@ -209,6 +231,12 @@ class _Unfiltered(NamedTuple):
     unlike: JoinRows | None
     changes: tuple[RowChange, RowChange] | None
     most: tuple[float, float]
+    shared: SharedValues | None
+
+
+def _shared(left: Counted, right: Counted) -> SharedValues:
+    one, other = (side.hashes[(side.high > 0) & (side.hashes > 0)] for side in (left, right))
+    return SharedValues(len(one), len(other), int(is_among(one, other).sum()))
 
 
 def _both(left: ValueSet | None, right: ValueSet | None) -> ValueSet | None:

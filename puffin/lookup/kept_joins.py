@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
@@ -99,12 +101,11 @@ class _Pair:
         self._rows.forget_values()
 
     def estimate(self, left_where: str | None, right_where: str | None) -> JoinEstimate:
-        found = self._by_sketches
         has_no_filter = len(self._sides[0][1]) == 1 and left_where is None and right_where is None
         if has_no_filter and not all(estimator.has_cheap_rows for estimator, _ in self._sides):  # it reads no manifests
-            return found
+            return self._by_sketches
         left, right = Side(*self._sides[0], left_where), Side(*self._sides[1], right_where)
-        rows = self._rows.of(left, right)
+        rows, found = self._rows.of(left, right), self._described
         return dataclasses.replace(
             found,
             left=_with_rows(found.left, left, rows.left_semi, rows.rows, self._rows.most[1]),
@@ -113,6 +114,17 @@ class _Pair:
             rows=rows,
             is_provisional=any(estimator.is_provisional for estimator, _ in self._sides),
         )
+
+    @functools.cached_property
+    def _described(self) -> JoinEstimate:
+        """The overlap as the values tell that were counted, if they do; else that of sketches, within what they say."""
+        found, values, most = self._by_sketches, self._rows.shared, self._rows.most_shared
+        overlap = found.overlap
+        if overlap is None:
+            return found
+        if values is not None:
+            return found.with_values(*values)
+        return found if most == math.inf else dataclasses.replace(found, overlap=overlap.at_most(math.floor(most)))
 
 
 def _columns(asked: JoinQuestion, estimator: Estimator) -> tuple[Column, ...]:

@@ -499,6 +499,24 @@ def test_filtered_rows_join_no_more_than_the_most_rows_of_a_value(make):
         right = pa.concat_tables([right, right.slice(0, 1)])
 
 
+@pytest.mark.parametrize("distinct", [9_000, 60_000])
+def test_columns_share_no_more_values_than_rows_with_a_partner(make, distinct):
+    """Where all values were counted, those that both have are exact; the empty string is none of them."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        sides = [[str(each) for each in rng.permutation(distinct * 2)[:distinct]] + ["", ""] for _ in range(2)]
+        paths = [make(pa.table({"k": [*side, None]})) for side in sides]
+        found = Lookup().estimate_join(paths[0], "k", paths[1], "k")
+        both = len(set(sides[0]) & set(sides[1])) - 1
+        assert found.overlap is not None
+        assert found.rows is not None
+        assert found.overlap.upper <= min(found.rows.left_semi.upper, found.rows.right_semi.upper)
+        if distinct < 10_000:
+            assert (found.overlap.ndv, found.overlap.exact, found.left.ndv) == (both, True, distinct)
+            assert found.left.containment == both / distinct
+            assert found.jaccard == both / (2 * distinct - both)
+
+
 def test_rows_with_and_without_a_partner_are_all_rows_whatever_samples_say():
     rows, semi, anti, outer = SideRows.of(Interval(90, 85, 100), Interval(98, 92, 100), Interval.exactly(200))
     assert semi.rows + anti.rows == rows.rows
