@@ -30,6 +30,7 @@ class TableRows:
         sets: The field ids, which ascend, of the sets of columns that have a joint sketch; the largest sets first.
         tuples: The rows of the tuples of such a set; None if its sketch cannot be read.
         partitions: The fewest and the most rows that pass, as partitions tell; None if these tell nothing.
+        groups: Likewise the distinct values of a column, null among them.
     """
 
     rows: Interval
@@ -37,6 +38,7 @@ class TableRows:
     sets: tuple[tuple[int, ...], ...]
     tuples: Callable[[tuple[int, ...]], TupleRows | None]
     partitions: Callable[[FilterPart], tuple[int, int] | None] | None
+    groups: Callable[[OfColumn], tuple[int, int] | None] | None = None
 
     @functools.cached_property
     def in_sets(self) -> frozenset[int]:

@@ -75,10 +75,10 @@ class _OfColumn(NamedTuple):
     @classmethod
     def of(cls, table: TableRows, field_id: int, where: FilterPart) -> _OfColumn:
         column, own = table.column(field_id), _required(where, field_id)
-        every = column.groups_as_now(column.groups(ANY))
+        every = _values(table, OfColumn(field_id, ANY))
         if isinstance(where, Constant):
             return cls(every, column.spread)
-        some = every if own is None else column.groups_as_now(column.groups(own.values))
+        some = every if own is None else _values(table, own)
         spread = column.spread if own is None else Spread.even(some.rows)
         if where is own:
             return cls(some, spread)
@@ -90,6 +90,14 @@ class _OfColumn(NamedTuple):
         lower = max(0.0, some.lower - (rows.upper - passing.lower))
         upper = max(lower, min(some.upper, passing.upper))
         return cls(Interval.clamped(expected, lower, upper), spread)
+
+
+def _values(table: TableRows, part: OfColumn) -> Interval:
+    """The distinct values of a set that the rows of a column have, null among them."""
+    column = table.column(part.field_id)
+    found = column.groups_as_now(column.groups(part.values))
+    bounds = None if table.groups is None or found.is_exact else table.groups(part)
+    return found if bounds is None else found.within(*bounds)
 
 
 def _combinations(each: Sequence[Spread], rows: float) -> float:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from puffin.estimates.filters import FilterPart, Joined, OfColumn
 from puffin.estimates.partition_cells import ANYTHING, Cell, cell_of
-from puffin.estimates.value_set import Cut, Span, ValueSet
+from puffin.estimates.value_set import Cut, Span, ValueSet, is_point
 from puffin.sketches.hash_arrays import Flags
 from puffin.tables.partition_rows import PartitionRows
 from puffin.values.bucket_hash import bucket
@@ -58,15 +58,22 @@ class Partitions:
 
     def rows(self, part: FilterPart) -> tuple[int, int] | None:
         """The fewest and the most rows that pass; None if partitions tell nothing that the parts of it do not."""
-        if not self._concerns(part):
-            return None
+        loaded = self._read() if self._concerns(part) else None
+        return None if loaded is None else loaded.rows(part)
+
+    def groups(self, part: OfColumn) -> tuple[int, int] | None:
+        """The fewest and the most distinct values among these; None if a partition may have several."""
+        loaded = self._read() if self._concerns(part) else None
+        return None if loaded is None else loaded.groups(part)
+
+    def _read(self) -> _Loaded | None:
         if not self._loaded:
             with self._loading:
                 if not self._loaded:
                     rows = self._load()
                     self._loaded.append(None if rows is None else _Loaded(rows, self._specs, self._types))
         (loaded,) = self._loaded
-        return None if loaded is None else loaded.rows(part)
+        return loaded
 
     def _concerns(self, part: FilterPart) -> bool:
         if isinstance(part, OfColumn):
@@ -96,6 +103,13 @@ class _Loaded:
     def rows(self, part: FilterPart) -> tuple[int, int]:
         passing = self._passing(part)
         return int(self._fewest[passing.all].sum()), int(self._most[passing.any].sum())
+
+    def groups(self, part: OfColumn) -> tuple[int, int] | None:
+        passing, cells = self._passing(part), self._columns[part.field_id]
+        some = cells.places[passing.any & (self._most > 0)]
+        if not cells.is_single[some].all():
+            return None
+        return len(np.unique(cells.places[passing.all & (self._fewest > 0)])), len(np.unique(some))
 
     def _passing(self, part: FilterPart) -> _Pass:
         if isinstance(part, OfColumn):
@@ -140,7 +154,11 @@ class _Loaded:
 
 
 class _Cells:
-    """The cells of a column, those of a ladder side by side; and for each partition the place of its own."""
+    """
+    The cells of a column, those of a ladder side by side; and for each partition the place of its own.
+
+    ``is_single`` tells of each cell whether it is one value.
+    """
 
     def __init__(self, cells: Sequence[Cell], places: npt.NDArray[np.int64]) -> None:
         ladders: list[list[tuple[Span, int]]] = []
@@ -153,7 +171,9 @@ class _Cells:
         order = [*(place for ladder in ladders for _, place in ladder), *without]
         in_order = np.empty(len(cells), np.int64)
         in_order[order] = np.arange(len(cells))
-        self._places = in_order[places]
+        self.places = in_order[places]
+        spans = [cells[i].span for i in order]
+        self.is_single = np.array([span is None or is_point(span) for span in spans], np.bool_)
         self._has_span = len(cells) - len(without)
         self._nan, self._null = (np.array([cells[i][field] for i in order], np.bool_) for field in (1, 2))
         self.buckets: list[_Buckets] = []
@@ -174,7 +194,7 @@ class _Cells:
                 touched |= others
             else:
                 inside[others] = False
-        passing = _Pass(inside[self._places], touched[self._places])
+        passing = _Pass(inside[self.places], touched[self.places])
         for each in self.buckets:
             each.confine(values, passing)
         return passing

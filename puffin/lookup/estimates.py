@@ -201,7 +201,9 @@ class Estimator:
                 f"{self.opened.name}: expected the record count of every file in the log, or statistics of this "
                 "version by `puffin analyze`; found files without"
             )
-        return TableRows(rows, self.column, self._sets, self.tuples, self._partitions())
+        partitions = self._partitions()
+        tells = (None, None) if partitions is None else (partitions.rows, partitions.groups)
+        return TableRows(rows, self.column, self._sets, self.tuples, *tells)
 
     @property
     def has_cheap_rows(self) -> bool:
@@ -215,12 +217,12 @@ class Estimator:
         with self._loading:
             return rows_of_files(self.opened)
 
-    def _partitions(self) -> Callable[[FilterPart], tuple[int, int] | None] | None:
+    def _partitions(self) -> Partitions | None:
         """What partitions tell of the rows of a filter; None for a table without."""
         state = self.opened.state
         if self.opened.is_empty or not any(state.partition_specs.values()):
             return None
-        return Partitions(state.partition_specs, self._type_of, self._partition_rows).rows
+        return Partitions(state.partition_specs, self._type_of, self._partition_rows)
 
     def _type_of(self, field_id: int) -> str:
         return self.column(field_id).facts.type

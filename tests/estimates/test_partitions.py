@@ -54,6 +54,30 @@ def test_delta_partitions_are_exact_after_an_append_and_a_delete(tmp_path: Path)
     assert dict(found.methods)["k = 3"] == "partition"
 
 
+def test_groups_of_a_partition_column_are_counted_without_statistics(tmp_path: Path) -> None:
+    rng, path = np.random.default_rng(4), str(tmp_path / "t")
+    rows = pa.table({"k": pa.array([*range(7), None] * 40), "t": [f"t{i % 3}" for i in range(320)], "x": range(320)})
+    write_deltalake(path, rows, partition_by=["k", "t"])
+    DeltaTable(path).delete("k = 2")
+    left = [row for row in rows.to_pylist() if row["k"] != 2]
+    for where, passes in [
+        (None, lambda _: True),
+        ("k > 1 and k <= 4", lambda row: row["k"] is not None and 1 < row["k"] <= 4),
+        ("k is null or k = 0", lambda row: row["k"] in (None, 0)),
+        ("k = 2", lambda _: False),
+    ]:
+        found = estimate(path, where, ["k"])
+        assert found.groups == (len({row["k"] for row in left if passes(row)}),) * 3, where
+        assert found.guessed == ()
+        both = estimate(path, where, ["k", "t"]).groups
+        assert both is not None
+        assert both.lower <= len({(row["k"], row["t"]) for row in left if passes(row)}) <= both.upper
+    where = f"x < {rng.integers(10, 300)}"
+    some = estimate(path, where, ["k"]).groups
+    assert some is not None
+    assert some.upper == 7
+
+
 def test_delta_file_without_record_count_leaves_partitions_out(delta_table) -> None:
     table = delta_table("t", {"k": "long", "x": "long"}, partitioned_by=["k"])
     table.commit(table.protocol(), table.metadata({"k": "long", "x": "long"}))
