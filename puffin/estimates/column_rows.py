@@ -120,6 +120,15 @@ class ColumnRows:
         each = self.values.rows / self.distinct.rows if self.distinct.rows else 0.0
         return others + values_left(np.array([each]), share) * self.distinct.rows
 
+    def most_combinations(self, others: float) -> float:
+        """The most groups of it and others that make so many: a value is in no more groups than it has rows."""
+        hashed, added = self._hashed, self.facts.added
+        if hashed is None or added is None:
+            return math.inf
+        known = float(np.minimum(hashed.found.high, others).sum())
+        rest = min(hashed.unsampled.upper, max(0.0, hashed.distinct.upper - len(hashed.found.high)) * others)
+        return known + rest + min(self.nulls.upper, others) + min(self.empty, others) + added
+
     @functools.cached_property
     def spread(self) -> Spread:
         """How rows are spread over the values, null among them."""

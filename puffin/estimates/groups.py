@@ -44,7 +44,11 @@ def groups_of(table: TableRows, field_ids: Sequence[int], where: FilterPart) -> 
         together = joint
     else:
         lower = max(each.left.lower for each in found)
-        upper = math.prod(each.left.upper for each in found)
+        most = [each.left.upper for each in found]
+        upper = math.prod(most)
+        for at, field_id in enumerate(ids):
+            others = math.prod(most[:at] + most[at + 1 :])
+            upper = min(upper, table.column(field_id).most_combinations(others))
         expected = _combinations([each.spread for each in found], passing.rows)
         if tuples is not None and joint is not None:
             # Among as many rows of all, the columns have fewer combinations than independent ones, by this factor.

@@ -109,6 +109,25 @@ def test_groups_of_skewed_columns_are_near(tmp_path, joint, where):
     assert true / 1.5 <= found.groups.rows <= min(1.5 * true, found.rows.rows)
 
 
+@pytest.mark.parametrize("distinct", [3_000, 60_000])
+def test_groups_of_columns_are_no_more_than_the_rows_of_each_value_make(tmp_path, distinct):
+    rng = np.random.default_rng(distinct)
+    frequent = rng.zipf(1.3, 40_000) % distinct
+    few = [None if each == 9 else each for each in rng.integers(0, 10, 40_000).tolist()]
+    rows = pa.table({"a": frequent, "b": few})
+    write_deltalake(tmp_path / "t", rows)
+    analyze(str(tmp_path / "t"), Options())
+    extra = pa.table({"a": [1_000_000 + each // 9 for each in range(900)], "b": [each % 9 for each in range(900)]})
+    for now in (rows, pa.concat_tables([rows, extra])):
+        for where in ("true", "b < 5", "a < 50"):
+            found = Lookup().estimate(str(tmp_path / "t"), None if where == "true" else where, ["a", "b"])
+            true = ask(f"select count(*) from (select distinct a, b from r where {where})", r=now)[0]
+            assert found.groups.lower <= true <= found.groups.upper, where
+            if now is rows and where == "true":
+                assert found.groups.upper < 2 * true
+        write_deltalake(tmp_path / "t", extra, mode="append")
+
+
 def test_groups_are_no_fewer_than_those_of_one_column_where_nulls_were_not_counted():
     told = {"type": "long", "rows": 6000, "now": Interval.exactly(6000), "added": 0, "removed": 0, "nans": 0}
     many = ColumnRows(ColumnFacts(**told, nulls=None, ndv=Interval(5900, 5700, 6000)))
