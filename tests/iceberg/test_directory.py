@@ -410,10 +410,10 @@ def test_copy_of_a_table_is_not_committed_to(directory, commit, tmp_path):
     shutil.copytree(directory.root, tmp_path / "copy")
     copied = Directory.__new__(Directory)
     copied.root, copied.metadata = tmp_path / "copy", tmp_path / "copy" / "metadata"
-    with pytest.raises(UnsupportedTableError, match="at this place"):
+    with pytest.raises(UnsupportedTableError, match="expected this table's metadata"):
         commit(copied)
     shutil.rmtree(directory.root)
-    with pytest.raises(UnsupportedTableError, match="at this place"):
+    with pytest.raises(UnsupportedTableError, match="expected this table's metadata"):
         commit(copied)
     assert copied.names() == original
     assert not directory.root.exists()
