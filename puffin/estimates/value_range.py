@@ -37,4 +37,5 @@ def share_of_range(spans: Sequence[Span], facts: ColumnFacts) -> float | None:
         return float(min(max(value + (cut[2] if value == cut[1] else 0) * step, lower), upper + step))
 
     width = upper + step - lower
-    return sum(place(stop) - place(start) for start, stop in spans) / width if width > 0 else None
+    # The width of almost all doubles is none.
+    return sum(place(stop) - place(start) for start, stop in spans) / width if 0 < width < math.inf else None

@@ -15,6 +15,7 @@ import puffin
 from puffin.estimates.column_rows import ColumnRows
 from puffin.estimates.facts import ColumnFacts
 from puffin.estimates.interval import AT_95, Interval
+from puffin.estimates.methods import UNKNOWN
 from puffin.estimates.value_set import NULLS, VALUES, ValueSet
 from puffin.lookup import Lookup
 from puffin.tables.expression import Op
@@ -95,6 +96,13 @@ def test_column_that_the_schema_requires_has_no_nulls(tmp_path: Path) -> None:
         for where, true in ((f"{column} is null", 0), (f"{column} is not null", 150)):
             found = puffin.estimate(str(tmp_path / "t"), where)
             assert (found.rows.is_exact, found.rows.rows if is_required else true) == (is_required, true), where
+
+
+def test_bounds_too_far_apart_for_a_double_tell_no_share() -> None:
+    far = {"type": "double", "nulls": 0, "nans": 0, "ndv": None, "lower": -1.7e308, "upper": 1.7e308}
+    column = ColumnRows(ColumnFacts(rows=300, now=Interval.exactly(300), added=0, removed=0, **far))
+    assert column.find(ValueSet.of(Op.LT, [1.5]), AT_95) == ((100, 0, 300), UNKNOWN)
+    assert column.find(ValueSet.of(Op.LT, [1.75e308]), AT_95)[0] == (300, 300, 300)
 
 
 @pytest.mark.parametrize(("added", "most_nulls"), [(0, 910), (5, 1005)])
