@@ -112,15 +112,14 @@ class Tables:
         if self.catalog is None or (self._locations and "/" in name):
             return _table_at(name, self._store_for)
         named, inside = self.split(name)
-        if named is not None:
-            table = named.load(inside)
-            table.name = name
-            return table
-        if "." not in name or not all(name.split(".")):
+        if "." not in inside or not all(inside.split(".")):
             raise UsageError(f"{name}: expected namespace.table, since a catalog is named")
         from puffin.iceberg.catalogs.named import table_of
 
-        return table_of(self._opened_for_tables(), self.catalog, name)
+        of = self if named is None else named
+        table = table_of(of._opened_for_tables(), str(of.catalog), inside)
+        table.name = name
+        return table
 
     def tables_below(self, root: NameOrPath, most: int = MOST_DIRECTORIES) -> Iterator[FoundTable]:
         """

@@ -169,6 +169,8 @@ class ColumnRows:
             else:
                 rows = values if spans else self.nan_rows if wanted.nan else NOTHING
             return rows, (NULL_COUNT if spans == wanted.spans else BOUNDS) if rows.is_exact else UNKNOWN
+        if values.upper == 0:
+            return NOTHING, NULL_COUNT
         points = [start[1] for start, _ in filter(is_point, spans)]
         if len(points) == len(spans) and not wanted.nan and self._hashed is not None:
             return self._hashed.find(points, z)
@@ -180,7 +182,8 @@ class ColumnRows:
         if share is None:
             return Interval(values.rows / 3, 0, values.upper), UNKNOWN
         of_numbers = share * (values.rows - self.nan_rows.rows)
-        return Interval.clamped(of_numbers + wanted.nan * self.nan_rows.rows, 0, values.upper), BOUNDS
+        method = BOUNDS if spans or not wanted.nan else UNKNOWN
+        return Interval.clamped(of_numbers + wanted.nan * self.nan_rows.rows, 0, values.upper), method
 
     def _distinct_in(self, wanted: ValueSet) -> Interval:
         most = self.distinct.upper + self._group_of_empty.upper

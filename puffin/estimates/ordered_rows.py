@@ -151,6 +151,8 @@ class OrderedRows:
     def _sampled(self, places: Sequence[tuple[int, int]], others: float, z: float) -> Interval:
         """The rows of the values between these places that are neither heavy nor in the sample, ``others`` at most."""
         hashed, matched = self._hashed, self.known.sampled(places)
+        if min(hashed.most, hashed.unsampled.upper) <= 0:
+            return NOTHING
         found = share_of(hashed.unsampled, matched, hashed.sampled, hashed.share, z)
         if others * hashed.most >= found.upper and others * self._average >= found.rows:
             return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -80,9 +79,9 @@ class FilePlan:
     location: str
     maps_columns: bool = False
 
-    @functools.cached_property
+    @property
     def files(self) -> tuple[FileScanTask, ...]:
-        """The planned files, each with the delete files that apply to it."""
+        """The planned files, each with the delete files that apply to it; made anew, so that a plan stays small."""
         return tuple(map(self.all_files.__getitem__, np.flatnonzero(self.kept).tolist()))
 
     @property
@@ -143,13 +142,14 @@ class FilePlan:
         self._check_format("delta")
         if self.maps_columns:
             raise UnsupportedTableError(f"{self.table}: its files have columns under other names (column mapping)")
-        deleted = [task.data_file.file_path for task in self.files if task.delete_files]
+        files = self.files
+        deleted = [task.data_file.file_path for task in files if task.delete_files]
         if deleted:
             raise UnsupportedTableError(
-                f"{self.table}: {len(deleted):,} of {self.files_matched:,} planned files have deletion vectors, whose "
+                f"{self.table}: {len(deleted):,} of {len(files):,} planned files have deletion vectors, whose "
                 f"rows a reader of plain files returns: {deleted[0]}"
             )
-        return [task.data_file.file_path for task in self.files]
+        return [task.data_file.file_path for task in files]
 
     def _check_format(self, expected: str) -> None:
         if self.format != expected:

@@ -20,7 +20,7 @@ from puffin.tables.document import (
     name_mapping,
     partition_specs,
 )
-from puffin.tables.schema import primitive_columns, required_leaves, reused_names
+from puffin.tables.schema import field_ids, primitive_columns, required_leaves, reused_names
 from puffin.values.value_type import is_hashable
 
 _ABOUT_SCHEMAS_AND_PARTITIONS = (
@@ -227,8 +227,14 @@ class TableState:
 
     @functools.cached_property
     def required_columns(self) -> frozenset[int]:
-        """The field ids of the columns of the current schema that are never null."""
-        return required_leaves(current_schema(self.document))
+        """
+        The field ids of the columns of the current schema that are never null.
+
+        Engines can be told to require a column that had nulls, so no schema may have had it without.
+        """
+        schemas = [current_schema(self.document), *all_schemas(self.document)]
+        optional = frozenset[int]().union(*(field_ids(each) - required_leaves(each) for each in schemas))
+        return required_leaves(schemas[0]) - optional
 
     def has_column(self, name: str) -> bool:
         """Whether the schema has such a primitive column."""

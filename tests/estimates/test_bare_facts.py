@@ -7,9 +7,12 @@ import random
 from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from deltalake import write_deltalake
+from pyiceberg.catalog.sql import SqlCatalog
 
 import puffin
 from puffin.estimates.column_rows import ColumnRows
@@ -96,6 +99,31 @@ def test_column_that_the_schema_requires_has_no_nulls(tmp_path: Path) -> None:
         for where, true in ((f"{column} is null", 0), (f"{column} is not null", 150)):
             found = puffin.estimate(str(tmp_path / "t"), where)
             assert (found.rows.is_exact, found.rows.rows if is_required else true) == (is_required, true), where
+
+
+def test_column_that_had_nulls_is_not_taken_for_one_without(tmp_path: Path) -> None:
+    """pyiceberg requires such a column if it is told to; older snapshots keep the nulls."""
+    catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=tmp_path.as_uri())
+    catalog.create_namespace("db")
+    rows = pa.table({"k": pa.array([1, None], pa.int64())})
+    table = catalog.create_table("db.t", rows.schema)
+    table.append(rows)
+    with table.update_schema(allow_incompatible_changes=True) as update:
+        update.update_column("k", required=True)
+    assert puffin.estimate(table.metadata_location, "k is null").rows == (0, 0, 2)
+
+
+@pytest.mark.parametrize("distinct", [6145, 6146])
+def test_range_of_a_column_whose_values_are_all_but_known(tmp_path: Path, distinct: int) -> None:
+    """All values are heavy or in the sample, though the distribution cannot tell that."""
+    for seed in range(3):
+        chance = np.random.default_rng(seed)
+        texts = [f"v{each}" for each in chance.permutation(10**6)[:distinct]]
+        rows = pa.table({"s": np.repeat(texts, chance.integers(2, 20, distinct))})
+        write_deltalake(tmp_path / f"{seed}", rows)
+        analyze(str(tmp_path / f"{seed}"))
+        _, lower, upper = puffin.estimate(str(tmp_path / f"{seed}"), "s < 'v5'").rows.rounded()
+        assert lower <= pc.sum(pc.less(rows["s"], "v5")).as_py() <= upper
 
 
 def test_bounds_too_far_apart_for_a_double_tell_no_share() -> None:

@@ -65,7 +65,8 @@ def test_tables_of_other_catalogs_go_by_the_name_of_their_catalog(
         assert name in client.post("/v1/plan", json={"table": table}).json()["files"][0]["path"]
     joined = {side: {"table": table, "column": "name"} for side, table in (("left", "db.t"), ("right", "two:db.t"))}
     assert client.post("/v1/estimate/join", json=joined).json()["overlap-ndv"] == 0
-    assert client.stats("three:db.t").status_code == 404
+    for unknown in ("three:db.t", "one:one:db.t", "one:" * 1000 + "db.t"):
+        assert client.stats(unknown).status_code == 404
     assert client.stats("two:db.t", column="none").json()["detail"].startswith("two:db.t: ")
     for path in ("/v1/tables", "/v1/status"):
         assert {each["table"] for each in client.get(path).json()["tables"]} == {"db.t", "two:db.t"}

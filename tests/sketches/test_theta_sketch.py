@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 import pyarrow as pa
 import pytest
 from datasketches import compact_theta_sketch, theta_union
@@ -119,12 +118,6 @@ class TestBuilder:
         """numpy would compare them as floats."""
         with pytest.raises(UsageError, match="expected a row of uint64"):
             ThetaSketchBuilder().update_hashes(hashes)
-
-
-def test_series_of_other_libraries_are_taken() -> None:
-    expected = ThetaSketch.from_arrow(pa.array([1, 2, 2]), "long")
-    assert ThetaSketch.from_arrow(pl.Series([1, 2, 2]), "long") == expected
-    assert ThetaSketch.from_arrow(pa.chunked_array([[1], [2, 2]]), "long") == expected
 
 
 @pytest.mark.parametrize("values", [[1, 2], np.array([1, 2]), 5])

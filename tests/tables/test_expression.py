@@ -20,7 +20,7 @@ TYPES = {
     "day": "date",
     "at": "time",
     "u": "uuid",
-    "odd name": "int",
+    **dict.fromkeys(("odd name", "2x", "Not", "o.in"), "int"),
 }
 FIELDS = [
     {"id": number, "name": name, "type": type_, "required": False} for number, (name, type_) in enumerate(TYPES.items())
@@ -34,6 +34,9 @@ PARSER = FilterParser({"type": "struct", "schema-id": 0, "fields": FIELDS}, {})
         ("a = 5", "a = 5"),
         ("not a in (2, 1)", "a not in (1, 2)"),
         ('"odd name" <> -1', '"odd name" != -1'),
+        ('"2x" = 1', '"2x" = 1'),
+        ('"Not" = 1', '"Not" = 1'),
+        ('"o.in" = 1', '"o.in" = 1'),
         ("a is null", "a is null"),
         ("d is not nan", "d is not nan"),
         ("d < '1e-5'", "d < '1e-05'"),
