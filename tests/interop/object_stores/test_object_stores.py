@@ -185,7 +185,7 @@ def test_copy_of_a_table_is_refused_but_hadoops_name_is_not(directory, s3):
     for name, content in directory.files().items():
         with filesystem.open_output_stream(f"{copy}/{name}") as stream:
             stream.write(content)
-    with pytest.raises(UnsupportedTableError, match=f"found metadata of {directory.location}"):
+    with pytest.raises(UnsupportedTableError, match=f"found that of {directory.location} "):
         analyze(f"s3://{copy}")
     assert analyze(directory.location.replace("s3://", "s3a://")).committed
 
