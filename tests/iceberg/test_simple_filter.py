@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -84,6 +85,8 @@ SCHEMA = {
         {"id": 11, "name": "tz", "required": False, "type": "timestamptz"},
     ],
 }
+LIST_WITH_DECIMALS = re.compile(r"\([-+0-9.,\s]*\.[-+0-9.,\s]*\)")
+INTEGER = re.compile(r"(?<![0-9.])[0-9]+\b(?!\.)")
 WORDS = st.sampled_from(["and", "or", "AND", "Or"])
 GAPS = st.sampled_from([" ", "  ", "\n", " \r\n"])
 LITERALS = st.one_of(
@@ -147,13 +150,15 @@ def meaning(expression: Expression) -> object:
 
 
 def by_pyiceberg(where: str) -> object:
-    """The filter as pyiceberg's grammar reads it and its binding types it."""
+    """The filter as pyiceberg's grammar reads it and its binding types it, if lists have numbers of one kind."""
+    where = LIST_WITH_DECIMALS.sub(lambda found: INTEGER.sub(r"\g<0>.0", found[0]), where)
     return meaning(filters.Binder(SCHEMA, {}).bind(rewrite_not(parse(where))))
 
 
 @settings(max_examples=400, deadline=None)
 @given(FILTERS)
 @example("i=true or i!=1.50")
+@example("n in (0, 1.50)")
 def test_filters_mean_what_pyiceberg_makes_of_them(where: str) -> None:
     parser = filters.FilterParser(SCHEMA, {})
     found = outcome(lambda: meaning(parser(where)))
