@@ -57,7 +57,7 @@ def error_about(where: str, exc: Exception, schema: Mapping[str, Any]) -> Puffin
 
 
 def _shown(where: str) -> str:
-    """A filter in a message, whose end is the more interesting part."""
+    """A filter for a message, cut if it is long, so that what is wrong with it can be seen."""
     return repr(where if len(where) <= _MOST_SHOWN else f"{where[:_MOST_SHOWN]}…")
 
 

@@ -8,7 +8,6 @@ defines, or is wrong, is left to it.
 from __future__ import annotations
 
 import collections
-import contextlib
 import datetime
 import decimal
 import functools
@@ -20,9 +19,10 @@ from puffin.iceberg.filter_literals import moment_of, to_step
 from puffin.iceberg.simple_filter import SimpleTest
 from puffin.tables.expression import Op, PartitionTest, Predicate
 from puffin.tables.schema import Field
+from puffin.values.decimals import decimal_text
+from puffin.values.value_type import ValueType, is_hashable
 
 _INT, _LONG = 1 << 31, 1 << 63
-_DECIMAL = re.compile(r"decimal\(\s*([0-9]+)\s*,\s*([0-9]+)\s*\)")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _NO_PARTITIONS: Mapping[int, PartitionTest] = {}
 _OF_TEXT, _OF_FLOATS = (Op.STARTS_WITH, Op.NOT_STARTS_WITH), (Op.IS_NAN, Op.NOT_NAN)
@@ -66,8 +66,8 @@ def bound_test(test: SimpleTest, field: SimpleField) -> Predicate | None:
 def _simple_field(field: Field) -> SimpleField | None:
     if (json_form := _JSON_FORMS.get(field.type)) is not None:
         return SimpleField(field.field_id, field.type, json_form)
-    if (of_decimal := _DECIMAL.fullmatch(field.type)) is not None:
-        json_form = functools.partial(_decimal, *map(int, of_decimal.groups()))
+    if is_hashable(field.type) and (of := ValueType.parse(field.type)).name == "decimal":
+        json_form = functools.partial(_decimal, of.precision, of.scale)
         return SimpleField(field.field_id, field.type, json_form, decimal.Decimal)
     return None
 
@@ -102,18 +102,15 @@ def _date(value: Any) -> str | None:
     return value
 
 
-def _timestamp(value: Any) -> str | None:
-    with contextlib.suppress(ValueError):
-        return moment_of(value, "timestamp").isoformat(timespec="microseconds") if isinstance(value, str) else None
-    return None
-
-
-def _timestamptz(value: Any) -> str | None:
-    with contextlib.suppress(ValueError, OverflowError):
-        if isinstance(value, str):
-            in_utc = moment_of(value, "timestamptz").astimezone(datetime.timezone.utc)
-            return in_utc.isoformat(timespec="microseconds")
-    return None
+def _moment(type_: str, value: Any) -> str | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        moment = moment_of(value, type_)
+        in_utc = moment if moment.tzinfo is None else moment.astimezone(datetime.timezone.utc)
+    except (ValueError, OverflowError):
+        return None
+    return in_utc.isoformat(timespec="microseconds")
 
 
 def _decimal(precision: int, scale: int, value: Any) -> str | None:
@@ -123,7 +120,7 @@ def _decimal(precision: int, scale: int, value: Any) -> str | None:
     number = decimal.Decimal(value)
     found = to_step(number, scale, decimal.ROUND_FLOOR)
     fits = found == number and len(found.as_tuple().digits) <= precision and not (number.is_signed() and not number)
-    return f"{found:f}" if fits else None
+    return decimal_text(found) if fits else None
 
 
 _JSON_FORMS: dict[str, Callable[[Any], Any]] = {
@@ -133,6 +130,5 @@ _JSON_FORMS: dict[str, Callable[[Any], Any]] = {
     "string": _string,
     "boolean": _boolean,
     "date": _date,
-    "timestamp": _timestamp,
-    "timestamptz": _timestamptz,
+    **{type_: functools.partial(_moment, type_) for type_ in ("timestamp", "timestamptz")},
 }

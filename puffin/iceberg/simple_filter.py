@@ -12,7 +12,7 @@ import functools
 import re
 from typing import Any, NamedTuple, TypeAlias
 
-from puffin.tables.expression import Op
+from puffin.tables.expression import NAME, WORDS, Op
 
 
 class SimpleTest(NamedTuple):
@@ -40,13 +40,12 @@ Simple: TypeAlias = SimpleTest | SimpleTests
 
 _FLAGS = re.IGNORECASE | re.ASCII
 _DEEPEST = 50  # parentheses; what is nested deeper is left to the grammar
-_NAME = r"[A-Za-z_][A-Za-z0-9_$]*"
 _SPACE, _GAP = r"[ \n\r]*", r"[ \n\r]+"
 _TEXT = r"'(?:[^'\n\r\t\\]|'')*'"
 _END = r"(?![A-Za-z0-9_$.])"
 _LITERAL = rf"(?:{_TEXT}|[+-]?[0-9]{{1,30}}(?:\.[0-9]{{1,30}})?{_END}|(?:true|false){_END})"
 _TEST = re.compile(
-    rf"{_SPACE}(?P<name>{_NAME}(?:\.{_NAME})*)(?:"
+    rf"{_SPACE}(?P<name>{NAME}(?:\.{NAME})*)(?:"
     rf"{_SPACE}(?P<op><=|>=|<>|!=|==|<|>|=){_SPACE}(?P<value>{_LITERAL})"
     rf"|{_GAP}is{_GAP}(?P<unless>not{_GAP})?(?P<null>null|nan){_END}"
     rf"|{_GAP}(?P<notin>not{_GAP})?in{_SPACE}\({_SPACE}(?P<list>{_LITERAL}(?:{_SPACE},{_SPACE}{_LITERAL})*){_SPACE}\)"
@@ -59,7 +58,6 @@ _ITEM = re.compile(_LITERAL, _FLAGS)
 _OPEN = re.compile(rf"{_SPACE}\(")
 _CLOSE = re.compile(rf"{_SPACE}\){_SPACE}")
 _WORD = re.compile(rf"(and|or){_END}", _FLAGS)
-_WORDS = frozenset(("and", "or", "not", "is", "in", "null", "nan", "like", "between", "true", "false"))
 _COMPARISONS = {
     "<": Op.LT,
     "<=": Op.LT_EQ,
@@ -141,7 +139,7 @@ def _test(found: re.Match[str]) -> Simple:
 
 @functools.lru_cache(1024)
 def _is_name(name: str) -> bool:
-    return _WORDS.isdisjoint(name.lower().split("."))
+    return WORDS.isdisjoint(name.lower().split("."))
 
 
 def _in(name: str, listed: str, is_in: bool) -> SimpleTest:

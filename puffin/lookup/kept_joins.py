@@ -152,6 +152,6 @@ def _described(estimator: Estimator, columns: Sequence[Column]) -> JoinSide:
 def _with_rows(described: JoinSide, side: Side, semi: Interval, joined: Interval, partners: float) -> JoinSide:
     """The same with the rows of the side, of which so many have a partner, in such a join; see `SideRows`."""
     # Whole rows, so that those with a partner and those without add up.
-    whole = (Interval(*each.rounded()) for each in (side.rows, semi, joined))
-    rows = SideRows.of(next(whole), next(whole), next(whole), partners)
+    every, semi, joined = (Interval(*each.rounded()) for each in (side.rows, semi, joined))
+    rows = SideRows.of(every, semi, joined, partners)
     return dataclasses.replace(described, rows=rows, how=side.how, changed=side.estimator.rows_changed)

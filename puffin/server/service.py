@@ -306,7 +306,7 @@ class Service:
     def _key(self, table: str) -> str:
         """The name of a table among those of all catalogs, as an autopilot spells it."""
         catalog = self.settings.catalog
-        is_plain = catalog is not None and "/" not in table and table.partition(":")[0] not in self.warehouses
+        is_plain = catalog is not None and "/" not in table and not self.lookup.names_catalog(table)
         return f"{catalog}:{table}" if is_plain else table_key(table)
 
     def _dump(self, asked: Asked) -> FileDescription:

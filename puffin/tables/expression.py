@@ -13,8 +13,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(?:\.[A-Za-z_][A-Za-z0-9_$]*)*")
-_WORDS = frozenset(("and", "or", "not", "is", "in", "null", "nan", "like", "between", "true", "false"))
+NAME = r"[A-Za-z_][A-Za-z0-9_$]*"
+"""A part of a column's name that filters take without quotes, unless it is one of their `WORDS`."""
+WORDS = frozenset(("and", "or", "not", "is", "in", "null", "nan", "like", "between", "true", "false"))
+_PLAIN_NAME = re.compile(rf"{NAME}(?:\.{NAME})*")
 _PLAIN_NUMBER = re.compile(r"-?[0-9]+\.[0-9]+")
 
 
@@ -71,7 +73,7 @@ class Predicate(NamedTuple):
     def __str__(self) -> str:
         """The predicate as a filter."""
         op, values = self.op, self.values
-        is_plain = _PLAIN_NAME.fullmatch(self.name) and _WORDS.isdisjoint(self.name.lower().split("."))
+        is_plain = _PLAIN_NAME.fullmatch(self.name) and WORDS.isdisjoint(self.name.lower().split("."))
         name = self.name if is_plain else f'"{self.name}"'
         if not values:
             return f"{name} {Op.NOT_NULL.value if op is Op.NOT_IN else op.value}"
