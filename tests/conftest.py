@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+import hypothesis
 import pytest
 
 from tests.local_files import set_permissions_without_processes
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from puffin.statistics.draft import StatisticsDraft
+
+# A busy machine takes long for any example; what an input may cost is asked by tests of their own.
+hypothesis.settings.register_profile("any machine")
+hypothesis.settings.load_profile("any machine")
 
 pytest_plugins = ["tests.compiled_kernels", "tests.hand_made_table", "tests.iceberg_rest_server"]
 

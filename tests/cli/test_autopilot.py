@@ -182,7 +182,7 @@ def test_process_keeps_tables_fresh_tells_monitoring_and_ends_at_sigterm(process
     began = time.monotonic()
     running.send_signal(signal.SIGTERM)
     assert running.wait(PATIENCE) == 0
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < PATIENCE / 2
     assert running.stderr.read() == ""
 
 
@@ -216,7 +216,7 @@ def test_storage_that_hangs_does_not_keep_the_process_from_ending(process: Any, 
     began = time.monotonic()
     running.send_signal(signal.SIGTERM)
     assert running.wait(PATIENCE) == 0
-    assert 1 < time.monotonic() - began < 10
+    assert 1 < time.monotonic() - began < PATIENCE / 2
     os.close(writer)
 
 

@@ -244,7 +244,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.binary(max_size=40) | VALUES.map(lambda value: json.dumps(value).encode()))
 @example(b'{"metaData":{"format":{"provider":{}},"id":"","schemaString":""}}')
 def test_any_document_raises_only_our_errors(data: bytes) -> None:

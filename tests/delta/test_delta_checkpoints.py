@@ -562,7 +562,7 @@ def test_tables_of_other_formats_are_refused(whole_log: Path) -> None:
         _ = segment(whole_log).protocol_and_metadata
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.data())
 def test_damaged_checkpoint_raises_only_our_errors(data: st.DataObject) -> None:
     """Or it is read."""
@@ -590,7 +590,7 @@ COMMITS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(COMMITS, st.data())
 def test_replay_equals_a_naive_replay(commits: list[tuple[dict[Key, int], set[Key]]], data: st.DataObject) -> None:
     """With any kind of checkpoint at any version, with or without the log entries before it."""

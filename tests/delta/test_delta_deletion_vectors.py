@@ -90,7 +90,7 @@ def test_path_without_a_prefix_is_beside_the_data_files():
     assert vector.file_path == "/data/my table%20/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.uuids(), st.text("abcXYZ019", max_size=8))
 def test_any_uuid_is_found_behind_any_prefix(number, prefix):
     vector = deletion_vector_file(descriptor("u", prefix + z85(number.bytes), 1, 1, 1), "t")
@@ -163,7 +163,7 @@ def test_inline_example_of_the_protocol_has_an_undocumented_format(live):
         live(descriptor("i", INLINE_OF_ANOTHER_MAGIC, 40, 6))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.sets(st.integers(0, 2**40), max_size=300))
 def test_inline_vector_is_the_record_of_a_file(rows):
     data = data_of(sorted(rows))
@@ -239,7 +239,7 @@ def test_missing_file_is_named(tmp_path, live):
 # --- data URIs ----------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.binary(max_size=100))
 def test_inline_uri_gives_its_content_back(content):
     assert content_of(data_uri(content)) == content

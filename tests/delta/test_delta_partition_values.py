@@ -125,7 +125,7 @@ def test_line_break_in_a_value_is_escaped_in_the_error():
         value_of("int", "1\n2")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from(ALL_TYPES), st.text(max_size=12) | st.text("0123456789-+:. TZeE\\u", max_size=24))
 def test_any_text_is_refused_or_reads_back(type_, text):
     try:
@@ -135,7 +135,7 @@ def test_any_text_is_refused_or_reads_back(type_, text):
     assert to_scalar(type_, found).is_valid == (text != "")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.datetimes())
 def test_time_means_the_same_with_and_without_a_zone(moment):
     without = moment.isoformat(sep=" ")

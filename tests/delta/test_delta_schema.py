@@ -317,7 +317,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @example({"type": "struct", "fields": [{"name": "a", "type": "long", "metadata": []}]}, NAME)
 @given(
     JSON | st.lists(JSON, max_size=3).map(lambda fields: {"type": "struct", "fields": fields}),

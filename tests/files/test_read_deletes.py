@@ -204,7 +204,7 @@ def test_wrong_split_offsets_and_sizes_lose_no_row(table):
             assert table.read(target_bytes=target).rows == 100
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     row_group_size=st.integers(1, 40),
     deleted=st.sets(st.integers(0, 99), min_size=1),

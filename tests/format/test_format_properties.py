@@ -34,7 +34,7 @@ def write(blobs: list[Blob], **options) -> bytes:
     return sink.getvalue()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(blobs, max_size=5), properties, st.booleans())
 def test_round_trip_keeps_blobs_and_order(written, file_properties, compress_footer):
     reader = PuffinReader(write(written, properties=file_properties, compress_footer=compress_footer))
@@ -64,7 +64,7 @@ PLAIN = write(SAMPLE, properties={"created-by": "me"})
 COMPRESSED = write(SAMPLE, properties={"created-by": "me"}, compress_footer=True)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.sampled_from([PLAIN, COMPRESSED]),
     st.lists(st.tuples(st.integers(0, len(PLAIN) - 1), st.integers(1, 255)), min_size=1, max_size=3),
@@ -85,7 +85,7 @@ def test_flipped_bytes_raise_only_our_errors(image, flips, knows_footer_size):
     assert len(read) == len(reader.file_metadata.blobs)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(1, 2), st.integers(0, 10**6), st.integers(1, 255))
 def test_checksum_detects_damage(index, place, flip):
     """A flipped byte in a compressed blob never yields another payload."""
@@ -98,7 +98,7 @@ def test_checksum_detects_damage(index, place, flip):
         return
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.binary(max_size=200), st.binary(max_size=200), st.sampled_from([0, 1]))
 def test_any_footer_payload_raises_only_our_errors(blob, payload, flags):
     """The magics and sizes around it are valid."""
@@ -115,7 +115,7 @@ ranges = st.tuples(st.integers(0, 3 * COALESCE_TOTAL), st.integers(1, COALESCE_T
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(ranges, max_size=12))
 def test_coalescing_covers_every_range_within_its_bounds(wanted):
     """Each range is in one group; groups and gaps stay within their limits."""

@@ -391,7 +391,7 @@ def test_threads_waiting_for_a_failing_load_share_its_error(tmp_path, monkeypatc
 
     def failing(tables, name):
         tries.append(name)
-        time.sleep(0.2)  # until the other threads wait
+        time.sleep(0.5)  # until the other threads wait
         raise StorageError("down")
 
     def ask(_):

@@ -245,7 +245,7 @@ def replaced(value, path, new):
     return copy
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data())
 def test_any_metadata_gives_an_answer_or_one_of_our_errors(data, table_document):
     entry = {

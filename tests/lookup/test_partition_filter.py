@@ -314,7 +314,7 @@ def predicates(draw, values):
     return draw(st.sampled_from(kinds))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_partition_with_a_matching_row_is_always_selected(make_filter, data):
     row = {name: data.draw(st.none() | values) for name, (values, _) in VALUES.items()}

@@ -30,16 +30,34 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def face(tmp_path: Path, face_of: Callable[..., Face]) -> Face:
+def tables(tmp_path: Path) -> Path:
     for name in ("t", "other"):
         table_of_files(tmp_path / "db" / name, *NAMES)
-    return face_of(tmp_path, limits=Limits(request_seconds=1))
+    return tmp_path
 
 
 @pytest.fixture
-def slow(face: Face, tmp_path: Path, hanging: Any) -> Any:
+def face(tables: Path, face_of: Callable[..., Face]) -> Face:
+    return face_of(tables)
+
+
+@pytest.fixture
+def polled_face(tables: Path, face_of: Callable[..., Face], monkeypatch: pytest.MonkeyPatch) -> Face:
+    """It soon tells clients to poll, and even a busy machine does not reach its time limit."""
+    monkeypatch.setattr("puffin.server.iceberg.routes._PATIENCE", 0.002)
+    return face_of(tables, limits=Limits(request_seconds=100))
+
+
+@pytest.fixture
+def hasty_face(tables: Path, face_of: Callable[..., Face]) -> Face:
+    """It soon answers that the time is over."""
+    return face_of(tables, limits=Limits(request_seconds=0.5))
+
+
+@pytest.fixture
+def slow(tables: Path, hanging: Any) -> Any:
     """The table's manifests hang from now on."""
-    hanging(tmp_path / "db" / "t" / "manifest")
+    hanging(tables / "db" / "t" / "manifest")
     return hanging
 
 
@@ -127,73 +145,73 @@ def test_cancelled_plan_has_no_parts_any_more(face: Face) -> None:
     assert problem_of(face.send("DELETE", plan_path(document["plan-id"]))) == NO_PLAN
 
 
-def test_java_polls_for_a_plan_that_takes_long(face: Face, slow: Any) -> None:
-    submitted = face.plan("db", "t", headers=JAVA).json()
+def test_java_polls_for_a_plan_that_takes_long(polled_face: Face, slow: Any) -> None:
+    submitted = polled_face.plan("db", "t", headers=JAVA).json()
     assert set(submitted) == {"status", "plan-id"}
-    assert face.get(plan_path(submitted["plan-id"]), headers=JAVA).json() == submitted
+    assert polled_face.get(plan_path(submitted["plan-id"]), headers=JAVA).json() == submitted
     slow.end()
-    document = completed(face, submitted["plan-id"])
+    document = completed(polled_face, submitted["plan-id"])
     assert (document["status"], document["plan-id"]) == ("completed", submitted["plan-id"])
     assert sorted(paths(document)) == sorted(NAMES)
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_large_plan_that_takes_long_comes_in_parts(face: Face, slow: Any) -> None:
-    plan_id = face.plan("db", "t", headers=JAVA).json()["plan-id"]
+def test_large_plan_that_takes_long_comes_in_parts(polled_face: Face, slow: Any) -> None:
+    plan_id = polled_face.plan("db", "t", headers=JAVA).json()["plan-id"]
     slow.end()
-    plan_tasks = completed(face, plan_id)["plan-tasks"]
-    assert sum(len(paths(face.tasks("db", "t", plan_task=each).json())) for each in plan_tasks) == len(NAMES)
+    plan_tasks = completed(polled_face, plan_id)["plan-tasks"]
+    assert sum(len(paths(polled_face.tasks("db", "t", plan_task=each).json())) for each in plan_tasks) == len(NAMES)
 
 
 @pytest.mark.usefixtures("slow")
-def test_python_does_not_poll_and_gets_the_time_limit(face: Face) -> None:
+def test_python_does_not_poll_and_gets_the_time_limit(hasty_face: Face) -> None:
     for headers in (PYTHON, {}):
-        assert problem_of(face.plan("db", "t", headers=headers)) == (504, "ServiceUnavailableException")
+        assert problem_of(hasty_face.plan("db", "t", headers=headers)) == (504, "ServiceUnavailableException")
 
 
-def test_failed_plan_tells_why(face: Face, tmp_path: Path, slow: Any) -> None:
-    plan_id = face.plan("db", "t", headers=JAVA).json()["plan-id"]
+def test_failed_plan_tells_why(polled_face: Face, tmp_path: Path, slow: Any) -> None:
+    plan_id = polled_face.plan("db", "t", headers=JAVA).json()["plan-id"]
     for manifest in (tmp_path / "db" / "t").glob("manifest*"):
         manifest.write_bytes(b"")
     slow.end()
-    document = completed(face, plan_id)
+    document = completed(polled_face, plan_id)
     assert document["status"] == "failed"
     assert document["error"]["code"] == 422
     assert "manifest" in document["error"]["message"]
 
 
-def test_submitted_plan_is_known_to_its_caller_alone(face: Face, slow: Any) -> None:
-    plan_id = face.plan("db", "t", headers=as_caller("a")).json()["plan-id"]
+def test_submitted_plan_is_known_to_its_caller_alone(polled_face: Face, slow: Any) -> None:
+    plan_id = polled_face.plan("db", "t", headers=as_caller("a")).json()["plan-id"]
     for method in ("GET", "DELETE"):
-        assert problem_of(face.send(method, plan_path(plan_id), headers=as_caller("b"))) == NO_PLAN
+        assert problem_of(polled_face.send(method, plan_path(plan_id), headers=as_caller("b"))) == NO_PLAN
     slow.end()
-    assert completed(face, plan_id, as_caller("a"))["status"] == "completed"
+    assert completed(polled_face, plan_id, as_caller("a"))["status"] == "completed"
 
 
 @pytest.mark.usefixtures("slow")
-def test_cancelled_plans_make_room_for_others(face: Face) -> None:
+def test_cancelled_plans_make_room_for_others(polled_face: Face) -> None:
     """Those that wait for a slow table; a thread that hangs cannot be stopped."""
     for _ in range(2):
         ids: list[str] = []
         until = time.monotonic() + 30
         while len(ids) < 60 and time.monotonic() < until:  # a cancelled plan leaves a moment after the answer
-            answers = face.client.together(*(sending(face) for _ in range(60 - len(ids))))
+            answers = polled_face.client.together(*(sending(polled_face) for _ in range(60 - len(ids))))
             ids += [answer.json()["plan-id"] for answer in answers if answer.status_code == 200]
         assert len(ids) == 60
-        assert {face.send("DELETE", plan_path(id_), headers=JAVA).status_code for id_ in ids} == {204}
-        assert problem_of(face.get(plan_path(ids[0]), headers=JAVA)) == NO_PLAN
+        assert {polled_face.send("DELETE", plan_path(id_), headers=JAVA).status_code for id_ in ids} == {204}
+        assert problem_of(polled_face.get(plan_path(ids[0]), headers=JAVA)) == NO_PLAN
 
 
 @pytest.mark.usefixtures("slow")
-def test_abandoned_plans_make_room_for_others(face: Face) -> None:
+def test_abandoned_plans_make_room_for_others(hasty_face: Face) -> None:
     for _ in range(2):
-        answers = face.client.together(*(sending(face, PYTHON) for _ in range(60)))
+        answers = hasty_face.client.together(*(sending(hasty_face, PYTHON) for _ in range(60)))
         assert {answer.status_code for answer in answers} == {504}
 
 
 @pytest.mark.usefixtures("slow")
-def test_too_many_plans_under_way_are_429(face: Face) -> None:
-    answers = face.client.together(*(sending(face) for _ in range(70)))
+def test_too_many_plans_under_way_are_429(polled_face: Face) -> None:
+    answers = polled_face.client.together(*(sending(polled_face) for _ in range(70)))
     refused = [answer for answer in answers if answer.status_code == 429]
     assert len(answers) - len(refused) == 64
     assert problem_of(refused[0]) == (429, "TooManyRequestsException")

@@ -70,7 +70,7 @@ def test_sketch_with_more_than_k_hashes_is_read(ordered: bool) -> None:
     assert read.estimate == sketch.get_estimate()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.integers(1, MAX_THETA), st.integers(0, 200))
 def test_estimate_equals_theirs_bit_for_bit(theta: int, retained: int) -> None:
     """Retained over theta, in their order of operations."""
@@ -78,7 +78,7 @@ def test_estimate_equals_theirs_bit_for_bit(theta: int, retained: int) -> None:
     assert sketch.estimate == datasketches.compact_theta_sketch.deserialize(sketch.to_bytes()).get_estimate()
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(
     st.one_of(
         st.integers(1, MAX_THETA), st.integers(MAX_THETA - 5000, MAX_THETA), st.integers(0, 62).map(lambda n: 1 << n)

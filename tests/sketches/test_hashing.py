@@ -53,13 +53,13 @@ def hashes_of(array: pa.Array, type_string: str) -> list[int]:
     return list(itertools.chain.from_iterable(part.tolist() for part in hash_array(array, type_string)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.binary(max_size=90) | st.binary(min_size=200, max_size=300), max_size=80))
 def test_strings_of_mixed_lengths_hash_in_order(values: list[bytes]) -> None:
     assert hashes_of(pa.array(values, pa.binary()), "binary") == [murmur(value) for value in values if value]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.integers(-(1 << 63), (1 << 63) - 1), min_size=1))
 def test_longs_hash_like_their_bytes(values: list[int]) -> None:
     assert hashes_of(pa.array(values, pa.int64()), "long") == [

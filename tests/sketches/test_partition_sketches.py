@@ -51,7 +51,7 @@ def contents(sketches: PartitionSketches) -> dict:
     }
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(ADDITIONS)
 def test_each_partition_has_the_canonical_sketch_of_its_values(additions):
     sketches = built(additions)
@@ -59,7 +59,7 @@ def test_each_partition_has_the_canonical_sketch_of_its_values(additions):
     assert list(sketches.keys) == sorted({key for key, _ in additions})
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(ADDITIONS, st.randoms(use_true_random=False), st.integers(0, 8))
 def test_bytes_do_not_depend_on_order_and_parts(additions, random, at):
     shuffled = random.sample(additions, len(additions))
@@ -70,7 +70,7 @@ def test_bytes_do_not_depend_on_order_and_parts(additions, random, at):
     assert builder.compact().to_bytes() == built(additions).to_bytes()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(ADDITIONS)
 def test_larger_sketches_are_cut_to_the_smaller_size(additions):
     builder = PartitionSketchesBuilder(4)
@@ -78,7 +78,7 @@ def test_larger_sketches_are_cut_to_the_smaller_size(additions):
     assert builder.compact() == built(additions, lg_k=4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(ADDITIONS, st.sets(KEYS))
 def test_excluded_partitions_leave_nothing_behind(additions, without):
     builder = PartitionSketchesBuilder(4)

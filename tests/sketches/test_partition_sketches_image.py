@@ -115,7 +115,7 @@ def test_broken_field_is_named(image, message):
     assert message in str(error.value)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from([IMAGE, ESTIMATING]), st.data())
 def test_damaged_image_raises_our_error_or_is_an_image(image, data):
     damaged = bytearray(image)

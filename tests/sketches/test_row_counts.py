@@ -173,7 +173,7 @@ class TestBuilder:
         no_entry = pa.DictionaryArray.from_arrays(pa.nulls(5, pa.int8()), pa.array([], pa.string()))
         assert count([constant, pa.nulls(5), no_entry], "string").rows.tolist() == [100_000]
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(st.lists(VALUES, max_size=4), st.randoms(use_true_random=False))
     def test_order_and_parts_do_not_matter(self, parts: list[list[int]], random: Random) -> None:
         """Merged parts equal all rows in any order, byte for byte."""
@@ -220,7 +220,7 @@ class TestBuilder:
 
 
 class TestSketch:
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(VALUES, st.sampled_from([LG_K, LG_K + 1]))
     def test_sketch_equals_the_sketch_of_the_rows(self, values: list[int], lg_k: int) -> None:
         """Byte for byte, also of more hashes."""
@@ -249,7 +249,7 @@ class TestSketch:
 
 
 class TestCombine:
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100)
     @given(VALUES, VALUES, st.data())
     def test_combination_equals_a_new_count(self, base: list[int], added: list[int], data: st.DataObject) -> None:
         """The remaining hashes equal a count of the remaining rows, and so does the sketch, if there is one."""

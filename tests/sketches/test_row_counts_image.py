@@ -68,7 +68,7 @@ def test_any_buffer_is_read() -> None:
         assert not counts.rows.flags.writeable
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.dictionaries(st.integers(1, MAX_THETA - 1), st.integers(1, 2**63 - 1), max_size=40),
     st.integers(1, MAX_THETA),
@@ -120,7 +120,7 @@ def test_trailing_bytes_are_corrupt(image: bytes) -> None:
             RowCounts.from_bytes(image + junk)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.tuples(st.integers(0, len(IMAGE) - 1), st.integers(0, 255)), min_size=1, max_size=3))
 def test_damaged_image_is_refused_or_round_trips(damage: list[tuple[int, int]]) -> None:
     """It may be a valid image of something else."""

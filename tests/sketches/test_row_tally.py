@@ -32,7 +32,7 @@ HASHES = (
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(batches=st.lists(st.tuples(HASHES, st.integers(1, 1 << 40) | st.none()), max_size=4))
 def test_tally_keeps_the_smallest_hashes(way: type[RowTally], batches: list[tuple[list[int], int | None]]) -> None:
     """After any batches, with rows or one each."""

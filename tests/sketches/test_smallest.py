@@ -23,7 +23,7 @@ def defined(hashes, limit=MAX_THETA):
     return (distinct[K] if len(distinct) > K else limit), distinct[:K]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(HASHES, st.integers(1, MAX_THETA), HASHES)
 def test_lower_theta_applies_to_earlier_and_later_hashes(before, theta, after):
     smallest = SmallestHashes(K)

@@ -182,7 +182,7 @@ def test_trailing_bytes_are_corrupt(name: str) -> None:
             SketchImage.parse(image + junk)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from(sorted(EVERY_FORM)), st.data())
 def test_damaged_image_is_refused_or_round_trips(name: str, data: st.DataObject) -> None:
     image = bytearray(EVERY_FORM[name])
@@ -229,7 +229,7 @@ def test_words_are_swapped_on_a_big_endian_machine(monkeypatch: pytest.MonkeyPat
     assert parsed.to_bytes() == SINGLE
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=80))
 def test_random_bytes_are_refused(junk: bytes) -> None:
     with pytest.raises((CorruptSketchError, UnsupportedError)):

@@ -55,7 +55,7 @@ def smallest(hashes: list[int]) -> tuple[int, list[int]]:
 
 
 class TestBuilder:
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100)
     @given(st.lists(HASHES, max_size=5))
     def test_sketch_keeps_the_k_smallest_hashes(self, batches: list[list[int]]) -> None:
         """After any batches; theta is the next hash."""
@@ -130,12 +130,12 @@ SKETCHES = HASHES.map(build)
 
 
 class TestMerge:
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(SKETCHES, SKETCHES)
     def test_merge_is_commutative(self, left: ThetaSketch, right: ThetaSketch) -> None:
         assert left.union(right, lg_k=LG_K).to_bytes() == right.union(left, lg_k=LG_K).to_bytes()
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(SKETCHES, SKETCHES, SKETCHES)
     def test_merge_is_associative(self, a: ThetaSketch, b: ThetaSketch, c: ThetaSketch) -> None:
         """Nor does it matter if all come at once."""
@@ -149,7 +149,7 @@ class TestMerge:
         assert sketch.union(sketch, lg_k=LG_K).to_bytes() == sketch.to_bytes()
         assert sketch.union(build([]), lg_k=LG_K).to_bytes() == sketch.to_bytes()
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(HASHES, st.lists(st.integers(0, 4 * K), max_size=4))
     def test_merge_of_parts_is_the_whole(self, hashes: list[int], cuts: list[int]) -> None:
         """However rows are divided, with overlaps or without."""
@@ -160,7 +160,7 @@ class TestMerge:
         assert merge(parts, LG_K).to_bytes() == whole
         assert merge(overlapping, LG_K).to_bytes() == whole
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(st.lists(SKETCHES, max_size=4))
     def test_merge_equals_the_union_of_datasketches(self, parts: list[ThetaSketch]) -> None:
         union = theta_union(LG_K)

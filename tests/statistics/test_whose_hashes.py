@@ -287,7 +287,7 @@ def test_our_sketch_is_never_contradicted_by_its_values(type_):
         is_temporal = pa.types.is_temporal(target)
         return pa.array(values, stored).view(target) if is_temporal else pa.array(values, target)
 
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(st.data())
     def check(data):
         values = data.draw(st.lists(st.none() | TYPES[type_], max_size=60))
@@ -300,7 +300,7 @@ def test_our_sketch_is_never_contradicted_by_its_values(type_):
     check()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(5, 13), st.integers(0, 2**40), st.integers(1, 30_000))
 def test_estimating_sketch_is_not_contradicted_either(lg_k, start, count):
     values = pa.array(np.arange(start, start + count))

@@ -45,7 +45,7 @@ def partial(number: int, columns: Sequence[int], removed: Sequence[int] = ()) ->
 COLUMNS = st.lists(st.integers(1, 60), unique=True)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(COLUMNS, COLUMNS), min_size=1, max_size=5), st.sampled_from([1, 2, 8, 99]))
 def test_pieces_of_partials_have_all_that_the_partials_have(of_tasks: list, weight: int) -> None:
     partials = [partial(number, *columns) for number, columns in enumerate(of_tasks)]

@@ -190,7 +190,7 @@ def test_counts_are_exact_and_bounds_hold_for_any_writer_and_type(directory, kin
     type_, stored, strategy = KINDS[kind]
     kernels.load_kernels()
 
-    @settings(max_examples=12, deadline=None)
+    @settings(max_examples=12)
     @given(columns_of(stored, strategy), st.booleans())
     def check_files(files, with_kernels):
         monkeypatch.setattr(kernels, "_is_ready", with_kernels)

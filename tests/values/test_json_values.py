@@ -34,7 +34,7 @@ def stored_number(scalar: pa.Scalar) -> int:
 
 
 @pytest.mark.parametrize("type_string", PHYSICAL)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_partition_value_survives_json(type_string, data):
     physical = data.draw(PHYSICAL[type_string])

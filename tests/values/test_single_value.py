@@ -139,7 +139,7 @@ def test_decimal_takes_the_fewest_bytes(unscaled: int, length: int, arrow_type: 
     assert bytes_of(array, "decimal(38, 3)") == [unscaled.to_bytes(length, "big", signed=True)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(-WIDEST, WIDEST) | st.integers(-(2**70), 2**70) | st.integers(-300, 300), min_size=1))
 def test_decimals_of_mixed_lengths_are_serialized_once_each(unscaled: list[int]) -> None:
     array = pa.array([Decimal(value) for value in unscaled], pa.decimal128(38, 0))

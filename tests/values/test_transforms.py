@@ -149,7 +149,7 @@ def test_text_that_is_no_value_is_a_usage_error(transform, type_, text):
         to_partition_value(transform, type_, text)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     micros=st.integers(-(6 * 10**16), 25 * 10**16),
     number=st.floats(allow_nan=False),

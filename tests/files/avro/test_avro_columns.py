@@ -77,7 +77,7 @@ def values(batches):
     return repr([strings, *(batch.drop_columns("s").to_pydict() for batch in batches)])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(RECORDS, max_size=30), st.integers(1, 200), st.integers(1, 300))
 def test_reader_returns_written_values_for_any_batch_size(records, group_bytes, batch_rows):
     data = written(records, sync_interval=100)

@@ -310,7 +310,7 @@ TUPLES = st.lists(st.fixed_dictionaries(VALUES), max_size=6)
 SEQUENCE = st.integers(1, 3)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     data=st.lists(st.tuples(SEQUENCE, TUPLES), min_size=1, max_size=3),
     removed=st.lists(st.tuples(SEQUENCE, st.sets(st.sampled_from("abc"), min_size=1), TUPLES), max_size=4),

@@ -40,7 +40,7 @@ def drawn_rows(source, count):
     )
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 2**32), st.sampled_from([[], ["n", "x"], ["s", "d"]]), st.data())
 def test_joined_chunks_have_the_sketches_and_summaries_of_each(make_table, seed, statistics, data):
     """Row groups may be of nulls only, fall back from their dictionary, and lack statistics where values do."""

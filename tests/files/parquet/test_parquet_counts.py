@@ -144,7 +144,7 @@ def test_counts_of_a_view_with_unused_values():
     assert page_counts(pa.BufferReader(file), chunk, pa.string_view()) == {b"a": 50, b"b": 50}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.none() | st.integers(0, 40), max_size=300),
     st.integers(1, 30),
@@ -288,7 +288,7 @@ def test_changing_any_byte_of_the_data_pages_gives_equal_counts_or_none(codec, p
             assert agree(file[:at] + bytes([byte]) + file[at + 1 :], chunk), (at, byte)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from(["none", "gzip", "brotli", "lz4"]), st.sampled_from(["1.0", "2.0"]), st.data())
 def test_changing_several_bytes_gives_equal_counts_or_none(codec, page_version, data):
     file, chunk = small_file(codec, page_version)

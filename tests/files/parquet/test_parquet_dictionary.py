@@ -206,7 +206,7 @@ def test_changing_any_byte_of_a_page_gives_the_plain_values_or_none(codec):
             assert agree(file[:at] + bytes([byte]) + file[at + 1 :], chunk), (at, byte)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from(["none", "gzip", "lz4"]), st.data())
 def test_changing_several_bytes_gives_the_plain_values_or_none(codec, data):
     file, chunk = small_file(codec)

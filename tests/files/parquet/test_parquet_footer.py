@@ -206,7 +206,7 @@ def test_footer_cut_at_any_byte_is_refused(nested_file):
     assert all(parsed_or_refused(whole[:end]) is None for end in range(len(whole)))
 
 
-@settings(max_examples=150, deadline=1000)
+@settings(max_examples=150)
 @given(st.data())
 def test_changed_footer_is_read_or_refused(nested_file, data):
     changed = bytearray(body(nested_file))
@@ -215,7 +215,7 @@ def test_changed_footer_is_read_or_refused(nested_file, data):
     parsed_or_refused(bytes(changed))
 
 
-@settings(max_examples=200, deadline=1000)
+@settings(max_examples=200)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(data):
     parsed_or_refused(data)

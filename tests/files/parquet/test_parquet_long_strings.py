@@ -241,7 +241,7 @@ def test_checksum_after_the_last_string_is_read():
         assert strings_or_error(file[:at] + bytes([file[at] ^ 1]) + file[at + 1 :], chunk) is None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from(CODECS), st.booleans(), st.sampled_from([100, 1 << 20]), st.data())
 def test_changed_bytes_give_equal_strings_or_an_error(codec, use_dictionary, held, data):
     file = small_file(codec, use_dictionary)

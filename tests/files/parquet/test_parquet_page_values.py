@@ -90,14 +90,14 @@ def total_of(file, arrow_type):
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 @pytest.mark.parametrize(("arrow_type", "values", "options"), TYPES.values(), ids=TYPES)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(data=st.data())
 def test_pages_of_any_type_have_the_values_of_their_rows(arrow_type, values, options, layout, data):
     check_drawn_file(arrow_type, values, options | layout, data)
 
 
 @pytest.mark.parametrize(("encoding", "name"), [(encoding, name) for encoding, of in ENCODINGS.items() for name in of])
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(data=st.data())
 def test_pages_of_any_encoding_have_the_values_of_their_rows(encoding, name, data):
     arrow_type, values, options = TYPES[name]
@@ -235,7 +235,7 @@ def legacy_times(file):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(rows=st.lists(st.none() | within(58), min_size=1, max_size=50))
 def test_legacy_times_are_those_that_pyarrow_reads(rows, layout):
     values = pa.array(rows * 3, pa.timestamp("us"))
@@ -243,7 +243,7 @@ def test_legacy_times_are_those_that_pyarrow_reads(rows, layout):
     assert found == expected
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.binary(min_size=120, max_size=120))
 def test_legacy_times_of_any_bytes_are_those_that_pyarrow_reads(content):
     file = bytearray(
@@ -307,7 +307,7 @@ def test_changing_any_byte_gives_pyarrows_values_or_none(arrow_type, encoding, v
             assert agree(file[:at] + bytes([byte]) + file[at + 1 :], chunk, arrow_type), (at, byte)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=40), st.integers(1, 40), st.data())
 def test_large_lz4_blocks_are_decompressed_as_by_the_library(content, times, data):
     whole = content * times + bytes(range(100))

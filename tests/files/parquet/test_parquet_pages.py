@@ -77,7 +77,7 @@ def encoded(draw):
 
 
 @pytest.mark.usefixtures("both_ways")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(encoded())
 def test_values_of_any_width_in_any_runs_are_counted(example):
     width, values, data = example
@@ -141,7 +141,7 @@ def test_runs_that_contradict_the_page_are_refused(data, width):
     assert counted(data, 8, width, 8) is None
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.binary(max_size=40), st.integers(0, 300), st.integers(0, 34), st.integers(1, 5000))
 def test_both_implementations_agree_on_any_bytes(data, num_values, width, limit):
     outcomes = []
@@ -262,7 +262,7 @@ def test_snappy_with_trailing_bytes_is_refused():
             read(SNAPPY, payload, len(TEXT))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_changed_snappy_is_broken_or_equals_a_whole_decompression(data):
     content = TEXT[:200_000]

@@ -108,7 +108,7 @@ def test_length_beyond_the_page_or_into_the_next_value_is_refused(length):
         decode(content, 2, pa.binary())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.binary(max_size=20), max_size=8), st.data())
 def test_changed_lengths_give_other_values_of_the_same_bytes_or_none(values, data):
     content = bytearray(b"".join(map(byte_array, values)))

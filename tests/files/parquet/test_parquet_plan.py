@@ -224,7 +224,7 @@ def test_unreadable_footer_makes_every_chunk_plain(monkeypatch):
     assert routes(file, "s") == [ROW_BY_ROW]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     texts=st.lists(st.none() | st.text(max_size=3), min_size=1, max_size=60),
     numbers=st.lists(st.none() | st.integers(-3, 300), min_size=1, max_size=60),
