@@ -76,7 +76,7 @@ def analyze(
 
 def _analyze(table: Table, options: Options, turns: Turns, progress: Progress | None) -> Report:
     opened = table.open(options.selector)
-    is_empty, columns = opened.is_empty, columns_of(opened.state, options)
+    is_empty, columns = opened.is_empty, columns_of(opened, options)
     target = None if is_empty else Target.of(opened, columns, options)
     if target is None or not (columns or target.entry is not None):
         return Report.of_nothing(opened, columns, turns.spent())

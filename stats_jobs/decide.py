@@ -86,9 +86,8 @@ def is_stale(table: Table, options: Options) -> bool:
     it has. Raises PuffinError if the table cannot be loaded, or has no such snapshot or column.
     """
     opened = table.open(options.selector)
-    state, is_empty = opened.state, opened.is_empty
-    columns = columns_of(state, options)
-    if damaged_entries(state):
+    is_empty, columns = opened.is_empty, columns_of(opened, options)
+    if damaged_entries(opened.state):
         return True
     if not columns or is_empty:
         return bool(columns)

@@ -23,7 +23,7 @@ from puffin.statistics.kinds.joint import JointKind
 from puffin.statistics.private_state.blobs import KeptBlob
 from puffin.tables.base import Column
 from puffin.tables.changes import Changes
-from puffin.tables.state import TableState
+from puffin.tables.snapshot import TableSnapshot
 from stats_jobs.options import FULL, INCREMENTAL, Options
 from stats_jobs.partial import Partial
 from stats_jobs.target import Target
@@ -77,7 +77,7 @@ class JointPlan:
         found = self.kind(lg_k).updated(self.base, added, removed)
         before = [None] * len(self.columns) if self.base is None else [each.mapping for each in self.base.columns]
         columns = tuple(
-            JointColumn(c.field_id, c.type, digest if c.field_id in partial.mapped else mapping)
+            JointColumn(c.field_id, c.type, digest if c.is_absent or c.field_id in partial.mapped else mapping)
             for c, digest, mapping in zip(self.columns, self.mappings, before, strict=True)
         )
         return dataclasses.replace(found, columns=columns)
@@ -101,33 +101,33 @@ class JointPlans:
     dropped: frozenset[int] = frozenset()
 
 
-def asked_sets(state: TableState, options: Options) -> tuple[ColumnSet, ...]:
+def asked_sets(opened: TableSnapshot, options: Options) -> tuple[ColumnSet, ...]:
     """The sets of columns that the options name; raises as `TableState.select_columns`, and UsageError."""
     found = []
     for text in options.joint:
-        columns = state.select_columns(names := text.split("+"))
+        columns = _selected(opened, names := text.split("+"))
         if len(columns) != len(names):
             raise UsageError(f"joint: expected distinct columns, found {text!r}")
         found.append(_ordered(columns))
     return tuple(dict.fromkeys(found))
 
 
-def columns_of(state: TableState, options: Options) -> tuple[Column, ...]:
+def columns_of(opened: TableSnapshot, options: Options) -> tuple[Column, ...]:
     """The columns that get statistics: those of the options, and those of the sets that they name."""
-    chosen = state.select_columns(options.columns)
-    return tuple(dict.fromkeys((*chosen, *(column for each in asked_sets(state, options) for column in each))))
+    chosen = _selected(opened, options.columns)
+    return tuple(dict.fromkeys((*chosen, *(column for each in asked_sets(opened, options) for column in each))))
 
 
 def wanted_sets(target: Target) -> dict[int, tuple[ColumnSet, ...]]:
     """The sets to keep by the field id of their first column: those asked for, and those that our sketch announces."""
-    state = target.opened.state
+    by_id = target.opened.columns_by_id
     found: dict[int, dict[ColumnSet, None]] = {}
-    for columns in asked_sets(state, target.options):
+    for columns in asked_sets(target.opened, target.options):
         found.setdefault(columns[0].field_id, {})[columns] = None
     for column in () if target.options.no_joint else target.columns:
         for field_ids in _announced(target, column):
-            if state.columns_by_id.keys() >= set(field_ids):
-                there = _ordered(state.columns_by_id[field_id] for field_id in field_ids)
+            if by_id.keys() >= set(field_ids):
+                there = _ordered(by_id[field_id] for field_id in field_ids)
                 found.setdefault(column.field_id, {})[there] = None
             else:
                 _log.warning("column %s: a joint sketch is dropped with a column of its set", column.name)
@@ -154,7 +154,7 @@ def plan_joint(
 
     Raises UnsupportedError if the run is incremental and a set that was asked for has no base.
     """
-    asked = set(asked_sets(target.opened.state, target.options))
+    asked = set(asked_sets(target.opened, target.options))
     plans: list[JointPlan] = []
     left_behind: dict[ColumnSet, str] = {}
     for column in columns:
@@ -192,7 +192,7 @@ def _plan(target: Target, columns: ColumnSet) -> tuple[JointPlan | None, str]:
             raise Unfit("the snapshot of its earlier joint sketch has expired, or is of another branch")
         if each.properties.lg_k != target.options.lg_k:
             raise Unfit(f"the earlier joint sketch has lg-k {each.properties.lg_k}, expected {target.options.lg_k}")
-        base = fitting_set(target.opened.state, target.blobs.require(each, JOINT), _ids(columns))
+        base = fitting_set(target.opened, target.blobs.require(each, JOINT), _ids(columns))
         if isinstance(base, str):
             raise Unfit(base)
         changes = target.opened.changes_since(each.snapshot).narrowed
@@ -238,6 +238,10 @@ def _announced(target: Target, column: Column) -> tuple[tuple[int, ...], ...]:
     ours = (known for known in target.known[column.field_id] if known.properties.is_ours)
     nearest = next(ours, None)
     return () if nearest is None else nearest.properties.joint
+
+
+def _selected(opened: TableSnapshot, names: Sequence[str] | None) -> list[Column]:
+    return [opened.columns_by_id[column.field_id] for column in opened.state.select_columns(names)]
 
 
 def _ordered(columns: Iterable[Column]) -> ColumnSet:

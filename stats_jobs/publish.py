@@ -137,7 +137,7 @@ def _statistics(target: Target, computed: Computed) -> ColumnStatistics:
     kept = {**(base.kept if base is not None and stays else {}), **computed.kept}
     kept = {kind: blob for kind, blob in kept.items() if kind in options.kinds or not kind.is_default}
     provenance = HASHED_HERE if base is None else base.provenance
-    if computed.is_mapped:
+    if computed.is_mapped or plan.column.is_absent:
         provenance = dataclasses.replace(provenance, mapping=target.opened.state.mapping_digest(plan.column))
     keeps_values = target.keeps_values(plan.column)
     provenance = dataclasses.replace(provenance, keeps_values=keeps_values)

@@ -140,6 +140,8 @@ class _Fields:
 
 
 def _locate(root: _Fields, column: Column, constants: Mapping[int, Any]) -> FileColumn:
+    if column.is_absent:
+        return FileColumn(column, (), to_scalar(column.type, None))
     if column.field_id in constants:
         return FileColumn(column, (), to_scalar(column.type, constants[column.field_id]))
     names: list[str] = []

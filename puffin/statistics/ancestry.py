@@ -28,6 +28,7 @@ class KnownSketch:
     A sketch in table metadata, and what the metadata tells of it.
 
     Attributes:
+        columns: The columns of the current schema as the snapshot asked for has them.
         footers: Reads what its entry leaves to the file.
         snapshot: The one whose rows were counted; None if the table no longer has it.
         age: How many snapshots lie between those rows and the ones asked for.
@@ -35,6 +36,7 @@ class KnownSketch:
     """
 
     state: TableState
+    columns: Mapping[int, Column]
     footers: Footers
     entry: StatisticsEntry
     blob: BlobEntry
@@ -57,7 +59,7 @@ class KnownSketch:
     @property
     def column(self) -> Column:
         """The column as it is now, which must be a primitive one of the current schema."""
-        return self.state.columns_by_id[self.blob.fields[0]]
+        return self.columns[self.blob.fields[0]]
 
     @functools.cached_property
     def type(self) -> str | None:
@@ -81,11 +83,8 @@ class KnownSketch:
 
     @functools.cached_property
     def mapping_changed(self) -> str | None:
-        """Why files without field ids give other values for the column today, or None."""
-        mapping = self.properties.provenance.mapping
-        if mapping is None or mapping == self.state.mapping_digest(self.column):
-            return None
-        return "the table's name mapping of the column has changed since it was made"
+        """Why files give other values for the column today, or None; see `TableState.other_reading`."""
+        return self.state.other_reading(self.properties.provenance.mapping, self.column)
 
     @functools.cached_property
     def column_mismatch(self) -> str | None:
@@ -137,7 +136,7 @@ def known_sketches(
     sketches = {}
     for field_id in {id_ for entry in entries for id_ in entry.sketches} if field_ids is None else field_ids:
         found = ((entry, entry.sketches[field_id]) for entry in entries if field_id in entry.sketches)
-        each_of = functools.partial(KnownSketch, state, footers)
+        each_of = functools.partial(KnownSketch, state, opened.columns_by_id, footers)
         known = [each_of(entry, blob, *by_id.get(blob.snapshot_id, unknown)) for entry, blob in found]
         sketches[field_id] = sorted(known, key=lambda each: each.age)
     return sketches

@@ -14,7 +14,6 @@ from puffin.statistics.ancestry import KnownSketch, known_sketches
 from puffin.statistics.kinds import JOINT
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.tables.snapshot import TableSnapshot
-from puffin.tables.state import TableState
 from puffin.values.value_type import hashes_alike
 
 _log = logging.getLogger(__name__)
@@ -48,25 +47,25 @@ def joint_of(
             if read is None:
                 continue
             for ids in wanted:
-                fitting = fitting_set(opened.state, read, ids)
+                fitting = fitting_set(opened, read, ids)
                 if isinstance(fitting, JointSketch):
                     found[ids] = FoundJoint(fitting.counts, fitting.distribution, known)
     return found
 
 
-def fitting_set(state: TableState, sketches: JointSketches, field_ids: tuple[int, ...]) -> JointSketch | str:
+def fitting_set(opened: TableSnapshot, sketches: JointSketches, field_ids: tuple[int, ...]) -> JointSketch | str:
     """The set of these columns, or why its tuples are not those of the columns as they are now."""
     found = sketches.find(field_ids)
     if found is None:
         return "the joint sketch is not where the earlier statistics announce it"
     for each in found.columns:
-        column = state.columns_by_id.get(each.field_id)
+        column = opened.columns_by_id.get(each.field_id)
         if column is None:
             return "a column of the set is gone"
         if not hashes_alike(each.type, column.type):
             return f"column {column.name} was of type {each.type}, and is of type {column.type}"
-        if each.mapping is not None and each.mapping != state.mapping_digest(column):
-            return f"the table's name mapping of column {column.name} has changed since"
+        if (reason := opened.state.other_reading(each.mapping, column)) is not None:
+            return reason
     return found
 
 

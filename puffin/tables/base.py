@@ -30,7 +30,8 @@ class Column:
     Attributes:
         name: Its dotted name.
         type: Its type, as in appendix C of the Iceberg spec.
-        path: The field ids from the root to the column, its own last; they identify it in a data file.
+        path: The field ids from the root to the column, its own last; they identify it in a data file. Empty for a
+            column that a snapshot lacks, as `puffin.tables.state.TableState.columns_at` has it.
         defaults: The ``initial-default`` of each field along the path, in JSON single-value form, or None.
     """
 
@@ -39,6 +40,11 @@ class Column:
     type: str
     path: tuple[int, ...]
     defaults: tuple[Any, ...]
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether it is null in every row, whatever data files have."""
+        return not self.path
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

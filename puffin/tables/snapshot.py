@@ -86,6 +86,11 @@ class TableSnapshot(ABC):
     def _selected(self) -> Snapshot | None:
         return self.state.select_snapshot(self.selector)
 
+    @functools.cached_property
+    def columns_by_id(self) -> Mapping[int, Column]:
+        """The columns of the current schema by field id, as `TableState.columns_at`; raises what `snapshot` raises."""
+        return self.state.columns_by_id if self._selected is None else self.state.columns_at(self._selected)
+
     def of(self: _Opened, selector: SnapshotSelector) -> _Opened:
         """The same version of the metadata, bound to another snapshot."""
         return self if selector == self.selector else dataclasses.replace(self, selector=selector)

@@ -26,7 +26,9 @@ from puffin.values.value_type import is_hashable
 _ABOUT_SCHEMAS_AND_PARTITIONS = (
     *("format-version", "location", "schemas", "schema", "current-schema-id"),
     *("partition-specs", "partition-spec", "default-spec-id"),
+    "refs",
 )
+_NULLS = "nulls"
 
 _State = TypeVar("_State", bound="TableState")
 
@@ -200,8 +202,52 @@ class TableState:
             raise CorruptMetadataError(f"{self.name}: property {NAME_MAPPING}: not a name mapping: {exc}") from exc
 
     def mapping_digest(self, column: Column) -> str | None:
-        """A short digest of what the table's name mapping says of a column; None if there is no mapping."""
+        """
+        A short digest of what the table's name mapping says of a column; None if there is no mapping.
+
+        A word in its place stands for a column that a snapshot lacks.
+        """
+        if column.is_absent:
+            return _NULLS
         return None if self.name_mapping is None else mapping_digest(self.name_mapping, column.path)
+
+    def other_reading(self, noted: str | None, column: Column) -> str | None:
+        """
+        Why files have other values for a column than when `mapping_digest` was ``noted``, or None.
+
+        None was noted if the digest did not matter, since all files had field ids.
+        """
+        if (noted is None and not column.is_absent) or noted == self.mapping_digest(column):
+            return None
+        if column.is_absent:
+            return f"its statistics count values of column {column.name}, which the snapshot lacks"
+        if noted == _NULLS:
+            return f"its statistics are of an older snapshot, which lacks column {column.name}"
+        return f"the table's name mapping of column {column.name} has changed since it was made"
+
+    def columns_at(self, snapshot: Snapshot) -> Mapping[int, Column]:
+        """
+        The columns of the current schema by field id, as the rows of a snapshot have them.
+
+        Engines read the current snapshot, and those at the ends of branches, under the current schema, and any other
+        under its own. A column that this lacks is then null: neither its default nor the name mapping counts.
+        """
+        schemas = all_schemas(self.document) if snapshot.schema_id is not None else []
+        had = next((field_ids(each) for each in schemas if each.get("schema-id") == snapshot.schema_id), None)
+        if had is None or snapshot.snapshot_id in self._heads:
+            return self.columns_by_id
+        is_mapped = NAME_MAPPING in self.properties
+        return {
+            column.field_id: dataclasses.replace(column, path=(), defaults=())
+            if column.field_id not in had and (is_mapped or any(each is not None for each in column.defaults))
+            else column
+            for column in self.columns
+        }
+
+    @functools.cached_property
+    def _heads(self) -> frozenset[int | None]:
+        refs = (self.document.get("refs") or {}).values()
+        return frozenset({self.current_snapshot_id, *(r["snapshot-id"] for r in refs if r.get("type") == "branch")})
 
     def column_type_at(self, snapshot: Snapshot | None, field_id: int) -> str | None:
         """

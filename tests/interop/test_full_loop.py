@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from puffin.lookup import Question, lookup
+from puffin.tables.base import SnapshotSelector
 
 FLAT = ["id", "k", "s", "day"]
 NESTED = ["st.x", "st.deep.y"]
@@ -94,3 +95,14 @@ def test_column_added_with_a_default_has_it_in_earlier_rows(spark, analyze_table
     assert truth["era"] == 2
     analyze_table(name)
     assert planner_ndv(spark.table(name)) == truth
+
+    first = spark.sql(f"SELECT snapshot_id FROM {name}.snapshots ORDER BY committed_at").first().snapshot_id
+    old = spark.sql(f"SELECT * FROM {name} VERSION AS OF {first}")
+    assert old.columns == ["id"]
+    report = analyze_table(name, selector=SnapshotSelector(snapshot_id=first))
+    assert [(each.column.name, each.ndv) for each in report.columns] == [("id", 5), ("era", 0)]
+    spark.sql(f"ALTER TABLE {name} CREATE BRANCH side AS OF VERSION {first}")
+    side = spark.sql(f"SELECT DISTINCT era FROM {name} VERSION AS OF 'side'")
+    assert [row.era for row in side.collect()] == ["early"]  # the end of a branch is not old
+    report = analyze_table(name, selector=SnapshotSelector(snapshot_id=first))
+    assert [(each.column.name, each.ndv) for each in report.columns] == [("id", 5), ("era", 1)]

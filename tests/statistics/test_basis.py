@@ -98,7 +98,12 @@ def plan(table_document):
             return NOTHING if base.snapshot_id == 30 else changes
 
         column = state.select_columns(("a",))
-        opened = SimpleNamespace(state=state, snapshot=state.snapshot(30), changes_since=changes_since)
+        opened = SimpleNamespace(
+            state=state,
+            snapshot=state.snapshot(30),
+            columns_by_id=state.columns_by_id,
+            changes_since=changes_since,
+        )
         target = dataclasses.replace(Target.of(opened, column, options), bases=Stored(stored, **kept))
         (planned,) = plan_columns(target.planning_input, column)
         return planned.basis, planned.base_id, planned.reason

@@ -59,6 +59,7 @@ class Files:
     def __init__(self, state, live, changes) -> None:
         self.state = state
         self.snapshot = state.snapshot(30)
+        self.columns_by_id = state.columns_by_id
         self._live = live
         self._changes = changes
         self.planned = 0
