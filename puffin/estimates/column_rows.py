@@ -21,7 +21,7 @@ from puffin.estimates.known_values import KnownValues
 from puffin.estimates.methods import AVERAGE, BOUNDS, EXACT, NULL_COUNT, SAMPLE, UNKNOWN
 from puffin.estimates.ordered_rows import OrderedRows
 from puffin.estimates.spread import Spread
-from puffin.estimates.value_range import share_of_range, within_bounds
+from puffin.estimates.value_range import most_values, share_of_range, within_bounds
 from puffin.estimates.value_set import EVERYTHING, NULLS, VALUES, ValueSet, is_point
 from puffin.estimates.zeros import nans_beyond_one, rarer_zero, rows_of_nans, zeros_of
 from puffin.sketches.row_counts import RowCounts
@@ -58,6 +58,7 @@ class ColumnRows:
             if found.values is not None:
                 self._ordered = OrderedRows(facts, hashed)
                 self.nan_rows = self._ordered.nan_rows
+        self.distinct = self.distinct.at_most(most_values(facts))
         self.rarer_zero = self._rarer_zero()
         twice = _one_of(self.rarer_zero).plus(self._nans_beyond_one())
         self.distinct = self.distinct.minus(twice).within(0, self.distinct.upper)

@@ -19,6 +19,18 @@ def within_bounds(spans: Sequence[Span], facts: ColumnFacts) -> tuple[Span, ...]
     return tuple((start, stop) for start, stop in spans if start < last and stop > first)
 
 
+def most_values(facts: ColumnFacts) -> float:
+    """
+    How many values a column can have from its least to its greatest; infinite if that is unknown.
+
+    Booleans, dates, times and decimals are integers here, too.
+    """
+    lower, upper = facts.lower, facts.upper
+    if isinstance(lower, int) and isinstance(upper, int) and lower <= upper:
+        return upper - lower + 1
+    return 2 if facts.type == "boolean" else math.inf
+
+
 def share_of_range(spans: Sequence[Span], facts: ColumnFacts) -> float | None:
     """
     The share of the way from the least to the greatest value that some spans cover; None if they are no numbers.

@@ -105,9 +105,16 @@ class ColumnAnswer:
         return cls(column, None, None, MISSING, reason=reason)
 
     def with_summary(self, summary: ColumnSummary | None) -> ColumnAnswer:
-        """Add a summary, whose rows with a value limit the NDV."""
-        limit = None if summary is None else summary.most_distinct
-        distinct = None if self.distinct is None else self.distinct.at_most(limit)
+        """
+        Add a summary, whose rows with a value limit the NDV.
+
+        The values between min and max limit its upper bound alone: the NDV stays the one that other engines see.
+        """
+        distinct, known = self.distinct, summary or UNKNOWN_SUMMARY
+        if distinct is not None:
+            between = known.values_between(self.column.type)
+            distinct = distinct.at_most(known.most_distinct)
+            distinct = distinct.at_most(None if between is None else max(between, distinct.ndv))
         return dataclasses.replace(self, distinct=distinct, summary=summary)
 
     def found_after(self, errors: Iterable[PuffinError]) -> ColumnAnswer:

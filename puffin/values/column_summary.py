@@ -7,6 +7,8 @@ repeats properties: ``[rows, nulls, nans, bytes, min, max]``, each null if unkno
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import json
 import math
 from collections.abc import Iterable
@@ -48,6 +50,22 @@ class ColumnSummary:
     def most_distinct(self) -> int | None:
         """The most distinct values possible; None if the number of rows is unknown too."""
         return self.row_count if self.value_count is None else self.value_count
+
+    def values_between(self, type_: str) -> int | None:
+        """
+        How many values a column of this type can have from min to max; None if unknown.
+
+        Only integers, dates and booleans are counted, since other types have far more values than rows.
+        """
+        if type_ == "boolean":
+            return 2
+        low, high = self.min, self.max
+        if type_ == "date" and isinstance(low, str) and isinstance(high, str):
+            with contextlib.suppress(ValueError):  # years of more digits
+                low, high = (datetime.date.fromisoformat(each).toordinal() for each in (low, high))
+        if type(low) is not int or type(high) is not int or type_ not in ("int", "long", "date") or low > high:
+            return None
+        return high - low + 1
 
     @property
     def avg_bytes(self) -> float | None:

@@ -126,6 +126,19 @@ def test_range_of_a_column_whose_values_are_all_but_known(tmp_path: Path, distin
         assert lower <= pc.sum(pc.less(rows["s"], "v5")).as_py() <= upper
 
 
+@pytest.mark.parametrize("row_counts", [True, False])
+def test_groups_are_at_most_the_values_between_min_and_max(tmp_path: Path, row_counts: bool) -> None:
+    chance = np.random.default_rng(1)
+    every = {f"c{at}": chance.permutation(40_000) % 20_000 + at for at in range(8)}
+    days = {f"d{at}": pa.array(every[f"c{at}"], pa.int32()).cast(pa.date32()) for at in range(4)}
+    write_deltalake(tmp_path / "t", pa.table({**every, **days}))
+    analyze(str(tmp_path / "t"), Options(row_counts=row_counts))
+    lookup = Lookup()
+    found = [lookup.estimate(str(tmp_path / "t"), group_by=[column]).groups for column in (*every, *days)]
+    assert max(groups.upper for groups in found) == 20_000
+    assert all(groups.lower < groups.rows <= groups.upper for groups in found)
+
+
 def test_bounds_too_far_apart_for_a_double_tell_no_share() -> None:
     far = {"type": "double", "nulls": 0, "nans": 0, "ndv": None, "lower": -1.7e308, "upper": 1.7e308}
     column = ColumnRows(ColumnFacts(rows=300, now=Interval.exactly(300), added=0, removed=0, **far))

@@ -13,7 +13,9 @@ from deltalake import DeltaTable, write_deltalake
 import puffin
 from puffin.errors import UsageError
 from puffin.lookup import Question, lookup
+from puffin.statistics.answer import ColumnAnswer, Distinct
 from puffin.statistics.blob_properties import SketchProperties
+from puffin.tables.base import Column
 from puffin.values.column_summary import ColumnSummary
 
 SUMMARY = ("row-count", "null-count", "nan-count", "min", "max", "avg-bytes")
@@ -40,6 +42,26 @@ def test_missing_summary_is_unknown(table_of, entry_of):
 
 def test_column_of_nulls_has_no_average():
     assert ColumnSummary(row_count=2, null_count=2, nan_count=None, min=None, max=None, total_bytes=0).avg_bytes is None
+
+
+@pytest.mark.parametrize(
+    ("type_", "low", "high", "upper"),
+    [
+        *(("int", -10, 90, 101), ("long", 1, 98, 99), ("date", "2023-12-31", "2024-04-09", 101)),
+        *(("boolean", None, None, 99), ("long", 0, None, 120), ("long", 9, 0, 120), ("date", "+10000-01-01", "", 120)),
+        *(("double", 1.0, 99.0, 120), ("string", "a", "b", 120), ("timestamp", "2024-01-01T00:00:00", "", 120)),
+    ],
+)
+def test_upper_bound_is_at_most_the_values_between_min_and_max(type_, low, high, upper):
+    """It does not fall below the NDV, which stays the one that other engines see."""
+    answer = ColumnAnswer(Column(1, "c", type_, (1,), (None,)), Distinct(99, 90, 120, exact=False), 1, "snapshot")
+    found = answer.with_summary(ColumnSummary(1000, 0, None, low, high, None)).distinct
+    assert (found.ndv, found.lower, found.upper, found.exact) == (99, 90, upper, False)
+
+
+def test_boolean_that_another_engine_counted_has_two_values_at_most():
+    answer = ColumnAnswer(Column(1, "c", "boolean", (1,), (None,)), Distinct.nominal(2, 12), 1, "snapshot")
+    assert answer.with_summary(None).distinct == Distinct(2, 1, 2, exact=False)
 
 
 @pytest.mark.parametrize(
