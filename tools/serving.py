@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,10 @@ class Server(contextlib.AbstractContextManager["Server"]):
         before = []
         while (line := self.process.stderr.readline()) and not line.startswith("serving at http://"):
             before.append(line)
+        # What nobody reads would fill the pipe, and the server would wait for a reader.
+        self._logged: list[str] = []
+        self._reader = threading.Thread(target=self._logged.extend, args=(self.process.stderr,), daemon=True)
+        self._reader.start()
         if not line:
             self.end()
             raise SystemExit(f"puffin serve does not come up: {''.join(before)}")
@@ -42,4 +47,10 @@ class Server(contextlib.AbstractContextManager["Server"]):
         """Make sure that the process has ended."""
         if self.process.poll() is None:
             self.process.kill()
-        self.process.communicate()
+        with self.process:  # closes its pipes
+            self._reader.join()
+
+    def logged(self) -> str:
+        """What the server has written to stderr since it came up; waits until it has ended."""
+        self._reader.join()
+        return "".join(self._logged)

@@ -93,7 +93,7 @@ def _soak(root: Path, args: argparse.Namespace) -> Outcome:
             time.sleep(min(1, args.seconds / 30))
             resident.append(resident_mib(server.process.pid))
         answers, commits = asked.result(), changed.result()
-        ended = _stopped(server.process)
+        ended = _stopped(server)
     return _outcome(args, answers, commits, resident, ended)
 
 
@@ -104,16 +104,15 @@ class _End:
     logged: str
 
 
-def _stopped(server: subprocess.Popen[str]) -> _End:
+def _stopped(server: Server) -> _End:
     """How the server ends when it is told to; what the load found out is not lost where it does not."""
     began = time.monotonic()
-    server.send_signal(signal.SIGTERM)
+    server.process.send_signal(signal.SIGTERM)
     try:
-        _, logged = server.communicate(timeout=_LONGEST_STOP)
+        server.process.wait(_LONGEST_STOP)
     except subprocess.TimeoutExpired:
-        server.kill()
-        _, logged = server.communicate()
-    return _End(server.returncode, time.monotonic() - began, logged)
+        server.process.kill()
+    return _End(server.process.wait(), time.monotonic() - began, server.logged())
 
 
 def _outcome(

@@ -303,7 +303,7 @@ def test_values_of_filters_and_tokens_reach_no_log_and_no_metric(
                 client.post(f"{path}/tasks", json={"plan-task": SECRET})
     told = httpx.get(f"{process.url}/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).text
     assert process.stop() == 0
-    told += process.process.stdout.read() + process.process.stderr.read()
+    told += process.process.stdout.read() + process.logged()
     assert statuses == {200, 400, 401, 404, 422}
     assert "{table}/plan" in told
     assert TOKEN not in told

@@ -228,7 +228,7 @@ def test_values_of_filters_reach_no_log_and_no_metric(
             statuses.add(httpx.post(f"{process.url}/v1/plan", json=body, timeout=60).status_code)
     metrics = httpx.get(f"{process.url}/metrics").text
     assert process.stop() == 0
-    logged = process.process.stdout.read() + process.process.stderr.read()
+    logged = process.process.stdout.read() + process.logged()
     assert statuses == {200, 400, 404, 422}
     assert 'route="/v1/plan"' in metrics
     assert "index segment" in logged

@@ -14,12 +14,20 @@ import httpx
 import pytest
 
 from puffin.cli import main
+from tools.serving import Server
 
 
 def test_ctrl_c_ends_the_server_with_exit_code_0(process_of: Callable[..., Any], tmp_path: Path) -> None:
     process = process_of(tmp_path)
     assert process.stop(signal.SIGINT) == 0
-    assert process.process.stderr.read() == ""
+    assert process.logged() == ""
+
+
+def test_server_that_logs_much_goes_on() -> None:
+    lines = """print("serving at http://127.0.0.1:1", *["much"] * 50_000, sep="\\n", file=sys.stderr)"""
+    with Server(program=("-c", f"import sys; {lines}")) as server:
+        assert server.process.wait(60) == 0
+        assert server.logged() == "much\n" * 50_000
 
 
 def test_sigterm_finishes_running_requests_only(
@@ -49,7 +57,7 @@ def test_sigterm_finishes_running_requests_only(
         peer.sendall(body[10:])
         assert peer.recv(65536).startswith(b"HTTP/1.1 200")
         assert process.stop() == 0
-    assert process.process.stderr.read() == ""
+    assert process.logged() == ""
 
 
 def test_hanging_storage_does_not_keep_the_server_from_ending(
