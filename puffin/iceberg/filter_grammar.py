@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import functools
 import itertools
 import re
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 from puffin.errors import UsageError
 from puffin.iceberg.expression_json import DEEPEST
 from puffin.iceberg.filter_mistakes import TEXT, TO_END, expected_at
+from puffin.values.decimals import decimal_text
 
 _MOST_SHOWN = 40  # characters
 _QUOTED = re.compile(
@@ -21,6 +23,10 @@ _QUOTED_OR_NUMBERS = re.compile(
     rf"{_QUOTED.pattern}  |  (?P<numbers>\(\s*{_NUMBER}(?:\s*,\s*{_NUMBER})+\s*\))", _QUOTED.flags
 )
 _DIGITS = re.compile(r"[0-9.]+")
+_POWER = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)e[+-]?(?:[1-3][0-9]{2}|[0-9]{1,2})"  # beyond those of doubles
+_QUOTED_OR_POWER = re.compile(
+    rf"{_QUOTED.pattern}  |  (?<![A-Za-z0-9_$.])(?P<power>{_POWER})(?![A-Za-z0-9_$.])", _QUOTED.flags
+)
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _SPACE, _NO_LETTER, _END = r"[ \t\n\r]*", "(?<![A-Za-z0-9_$])", "(?![A-Za-z0-9_$])"
 _OPENING = re.compile(rf"(?:{_SPACE}(?:\(|{_NO_LETTER}not{_END}))*{_SPACE}", re.IGNORECASE)
@@ -90,8 +96,8 @@ def _next_word(text: str, place: int) -> int:
 
 def _for_grammar(where: str, as_long: bool) -> str:
     """
-    A filter without what the grammar refuses: dots in quoted names, integers beside decimals in a list of numbers, and
-    escaped underscores in patterns.
+    A filter without what the grammar refuses: exponents, dots in quoted names, integers beside decimals in a list of
+    numbers, and escaped underscores in patterns.
 
     Args:
         as_long: Whether it has to be as long as the filter. Then names and numbers may be others.
@@ -106,7 +112,15 @@ def _for_grammar(where: str, as_long: bool) -> str:
             return part[0]
         return part[0].replace(".", "0") if as_long else _DIGITS.sub(_decimal, part[0])
 
-    return _QUOTED_OR_NUMBERS.sub(allowed, where)
+    def in_digits(part: re.Match[str]) -> str:
+        if part["power"] is None:
+            return part[0]
+        if as_long:
+            return re.sub("[Ee+-]", "0", part[0])
+        # With a point, since no float is made of an integer beyond all floats.
+        return _DIGITS.sub(_decimal, decimal_text(decimal.Decimal(part[0])))
+
+    return _QUOTED_OR_NUMBERS.sub(allowed, _QUOTED_OR_POWER.sub(in_digits, where))
 
 
 def _decimal(digits: re.Match[str]) -> str:

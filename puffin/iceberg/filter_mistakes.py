@@ -11,8 +11,9 @@ TO_END = r"(?:'|\\?\Z)"
 """The end of a text, or of the filter if it is not closed: without that, a search would begin anew at each quote."""
 
 _TEST = "expected tests such as a = 5, b in ('x', 'y'), c.d is not null or e like 'x%', joined by and, or and not"
-_EXPONENT = "expected a number without an exponent, or one in single quotes, such as '1e-5'"
+_EXPONENT = "expected a number such as 1e-5, with an exponent from -399 to 399"
 _VALUE = "expected a number, true, false, or a text, date or time in single quotes"
+_LINE_BREAK = "expected a text without a line break"
 _TEXT = "expected a single quote at each end of a text, and two for one in it"
 
 _QUOTED = re.compile(rf""""[^"]*"|{TEXT}(?:'|(?P<open>{TO_END}))""", re.DOTALL)
@@ -22,6 +23,7 @@ _COMPARED = re.compile(rf"{_NAME}\s*(?:(?P<op>[<>=!]+)|in\s*\([^()]*|like|betwee
 _UNCOMPARED = re.compile(rf"(?:\A|\(|\b(?:and|or|not)\b)\s*(?!not\b){_NAME}\s*\Z", re.IGNORECASE)
 _NULL = re.compile(r"null\b", re.IGNORECASE)
 _EXPONENT_OF_NUMBER = re.compile(r"e[-+]?[0-9]", re.IGNORECASE)
+_LINE_BREAKS = re.compile("[\n\r]")
 _WORD = re.compile(r"""[,\s]*["A-Za-z_]""")
 _REST_OF_TIME = re.compile("[-/:T][0-9]")
 _END_OF_TEST = re.compile(r"\Z|\)|(?:and|or)\b", re.IGNORECASE)
@@ -30,8 +32,11 @@ _END_OF_TEST = re.compile(r"\Z|\)|(?:and|or)\b", re.IGNORECASE)
 def expected_at(where: str, place: int) -> str:
     """What should stand where a filter departs from the grammar, as the beginning of an error's message."""
     before, rest = where[max(place - _MOST_SEEN, 0) : place], where[place:]
-    if any(quoted["open"] is not None for quoted in _QUOTED.finditer(where)):
-        return _TEXT
+    for quoted in _QUOTED.finditer(where):
+        if quoted["open"] is not None:
+            return _TEXT
+        if quoted.start() <= place < quoted.end() and _LINE_BREAKS.search(quoted[0]) is not None:
+            return _LINE_BREAK
     compared, uncompared = _COMPARED.search(before), _UNCOMPARED.search(before)
     if compared is not None and compared["op"] and _NULL.match(rest):
         negation = "not " if compared["op"] in ("!=", "<>") else ""

@@ -121,5 +121,5 @@ def _literal(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and not _PLAIN_NUMBER.fullmatch(text := repr(value)):
-        return f"'{text}'"  # filters have no exponents but in quotes
+        return f"'{text}'"  # with an exponent, or infinite
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)

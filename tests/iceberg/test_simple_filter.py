@@ -229,6 +229,28 @@ def test_list_may_have_integers_beside_decimals(mixed: str, decimals: str) -> No
         assert meaning(parser(where.format(name, mixed))) == meaning(parser(where.format(name, decimals)))
 
 
+@pytest.mark.parametrize(
+    ("exponent", "digits"),
+    [
+        *(("d < 1e3", "d < 1000"), ("d < -1.5E-2", "d < -0.015"), ("d < 2.5e+300", f"d < 25{'0' * 299}")),
+        *(("i = 15e-1", "i = 1.5"), ("i = 1.5e1", "i = 15"), ("n >= 1e-2", "n >= 0.01"), (".5e1 > d", "5 > d")),
+        *(("d < 1e399", "d < '1e399'"), ("d > -2e308 or l > 2e308", "d > '-2e308' or l > '2e308'")),
+        *(("d in (1e3, 2, 3.5)", "d in (1000, 2, 3.5)"), ("not l between 1e1 and 2E1", "not l between 10 and 20")),
+        *(("i = 1e1 and s = '1e1'", "i = 10 and s = '1e1'"), ("s like '1e1%' or d = 1e1", "s like '1e1%' or d = 10")),
+    ],
+)
+def test_number_may_have_an_exponent(exponent: str, digits: str) -> None:
+    parser = filters.FilterParser(SCHEMA, {})
+    assert meaning(parser(exponent)) == meaning(parser(digits))
+
+
+@pytest.mark.parametrize("where", ["i1e3 = 1", "o.e1 = 1e1", '"1e3" = 1', "s = 1e3"])
+def test_name_with_an_exponent_is_a_name_and_no_text_is_a_number(where: str) -> None:
+    said = r"no column '(i1e3|o\.e1|1e3)'|type string, found a decimal"
+    with pytest.raises((ColumnNotFound, UsageError), match=said):
+        filters.FilterParser(SCHEMA, {})(where)
+
+
 def test_tab_in_a_value_stays_a_tab(tmp_path: Path) -> None:
     """pyparsing turns it into spaces by default, and the file with the row would be left out."""
     for value in ("a\tb", "a b"):
@@ -316,6 +338,7 @@ def test_error_about_a_filter_says_where_it_is_wrong(where: str, found: str) -> 
 
 
 TO_QUOTE = "a number, true, false, or a text, date or time in single quotes"
+POWER = "a number such as 1e-5, with an exponent from -399 to 399"
 TO_CLOSE = "a single quote at each end of a text, and two for one in it"
 
 
@@ -337,7 +360,10 @@ TO_CLOSE = "a single quote at each end of a text, and two for one in it"
         ("s = 'x' and s = 'y", f"{TO_CLOSE}; found its end at character 19"),
         ("""s = 'a\\'b' and s = x""", f"{TO_QUOTE}; found 'x' at character 20"),
         ("s = 'it's'", f'{TO_CLOSE}; found "s\'" at character 9'),
-        ("i > 1e3", "a number without an exponent, or one in single quotes, such as '1e-5'; found 'e3' at character 6"),
+        ("d > 1e400", f"{POWER}; found 'e400' at character 6"),
+        ("s = '1e3' and i > 2e3x", f"{POWER}; found 'e3x' at character 20"),
+        ("i = 1e3 and s = x", f"{TO_QUOTE}; found 'x' at character 17"),
+        ("i > 1 and s = 'a\nb' or f", 'a text without a line break; found "b\' or f" at character 18'),
     ],
 )
 def test_error_about_a_common_mistake_says_how_it_is_written(where: str, expected: str) -> None:
