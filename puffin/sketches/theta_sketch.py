@@ -19,12 +19,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from puffin.errors import UsageError
+from puffin.errors import CorruptDataFileError, UsageError, in_one_line
 from puffin.sketches import estimate, set_operations
 from puffin.sketches.hashing import hash_array
 from puffin.sketches.sizes import DEFAULT_LG_K, check_lg_k
 from puffin.sketches.smallest import SmallestHashes
 from puffin.sketches.theta_image import MAX_THETA, SketchImage
+from puffin.values.plain_arrays import storage_of
 
 
 class ArrowStream(Protocol):
@@ -67,7 +68,7 @@ class ThetaSketch:
 
         Raises:
             UnsupportedTypeError: The column type has no single-value bytes.
-            CorruptDataFileError: The array cannot hold values of the column type.
+            CorruptDataFileError: The array cannot hold values of the column type, or breaks the rules of Arrow.
             UsageError: ``lg_k`` is out of range, or the array is anything else.
         """
         builder = ThetaSketchBuilder(lg_k)
@@ -198,9 +199,22 @@ def _check_std_devs(std_devs: int) -> None:
 
 
 def _as_arrow(array: Any) -> pa.Array | pa.ChunkedArray:
-    if isinstance(array, pa.Array | pa.ChunkedArray):
-        return array
-    if hasattr(array, "__arrow_c_stream__"):
-        return pa.chunked_array(array)
-    found = type(array).__name__
-    raise UsageError(f"array: expected a pyarrow Array or ChunkedArray, found a {found}; pyarrow.array makes one")
+    if not isinstance(array, pa.Array | pa.ChunkedArray):
+        if not hasattr(array, "__arrow_c_stream__"):
+            expected, found = "a pyarrow Array or ChunkedArray", type(array).__name__
+            raise UsageError(f"array: expected {expected}, found a {found}; pyarrow.array makes one")
+        array = pa.chunked_array(array)
+    for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else (array,):
+        _check_valid(chunk)
+    return array
+
+
+def _check_valid(array: pa.Array) -> None:
+    """Refuse offsets and indices that lead out of the buffers, where hashing would read on; any bytes are a string."""
+    stored = storage_of(array)
+    as_bytes = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}.get(stored.type)
+    try:
+        (stored if as_bytes is None else stored.view(as_bytes)).validate(full=True)
+    except pa.ArrowException as exc:
+        said = in_one_line(exc)
+        raise CorruptDataFileError(f"array: expected a valid one of Arrow type {array.type}: {said}") from exc

@@ -7,11 +7,25 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
+from puffin.errors import CorruptDataFileError
 from puffin.sketches.hashing import hash_array
 from puffin.sketches.theta_sketch import ThetaSketch
 
 Column = Callable[[str, int], pa.Array]
 N = 500
+
+
+def int32_buffer(*values: int) -> pa.Buffer:
+    return pa.array(values, pa.int32()).buffers()[1]
+
+
+def strings_at(*offsets: int) -> pa.Array:
+    return pa.Array.from_buffers(pa.string(), len(offsets) - 1, [None, int32_buffer(*offsets), pa.py_buffer(b"abc")])
+
+
+def entries_at(*indices: int) -> pa.Array:
+    of = pa.dictionary(pa.int32(), pa.string())
+    return pa.DictionaryArray.from_buffers(of, len(indices), [None, int32_buffer(*indices)], pa.array(["a", "b"]))
 
 
 @pytest.fixture
@@ -112,3 +126,22 @@ def test_nulls_in_view_arrays_are_not_counted(view: pa.DataType) -> None:
     array = pa.array(["a", None, "b", "longer than a view holds", None], pa.string()).cast(view)
     whole = ThetaSketch.from_arrow(array, "string")
     assert whole == ThetaSketch.from_arrow(pa.array(["a", "b", "longer than a view holds"]), "string")
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        *(strings_at(0, 1_000_000_000, 3), strings_at(0, -5, 3), strings_at(0, 3, 1), entries_at(9), entries_at(-7)),
+        *(pa.chunked_array([strings_at(0, 9, 3)]), pa.ExtensionArray.from_storage(pa.json_(), strings_at(0, 9, 3))),
+    ],
+)
+def test_array_that_leads_out_of_its_buffers_is_refused(array: pa.Array | pa.ChunkedArray) -> None:
+    """Compiled kernels would read memory that is not theirs."""
+    with pytest.raises(CorruptDataFileError, match="array: expected a valid one of Arrow type "):
+        ThetaSketch.from_arrow(array, "string")
+
+
+def test_string_may_have_any_bytes() -> None:
+    """As in the data files of some writers."""
+    array = pa.array([b"\xff\xfe", b"a"], pa.binary())
+    assert ThetaSketch.from_arrow(array.view(pa.string()), "string") == ThetaSketch.from_arrow(array, "binary")
