@@ -21,6 +21,7 @@ from puffin.errors import (
     MissingDependencyError,
     SetupError,
     StorageError,
+    TableNotFound,
     UsageError,
 )
 
@@ -232,6 +233,12 @@ def list_tables(catalog: Catalog, namespace: str) -> list[str]:
         raise UsageError(f"catalog {catalog.name!r}: no namespace {namespace!r}") from exc
     except Exception as exc:
         raise StorageError(f"namespace {namespace}: catalog {catalog.name!r} failed: {one_line(exc)}") from exc
+
+
+def no_such_table(name: str, catalog: str) -> TableNotFound:
+    """The error about a table, named ``namespace.table``, that a catalog does not have, although it may list it."""
+    hint = "; a table with a dot in its own name cannot be used" if name.count(".") > 1 else ""
+    return TableNotFound(f"{name}: no such table in catalog {catalog!r}{hint}")
 
 
 def has_all_snapshots(catalog: Catalog) -> bool:

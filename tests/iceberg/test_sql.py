@@ -387,6 +387,16 @@ def test_tables_of_a_new_catalog_are_made_if_the_user_says_so(tmp_path):
         ).open()
 
 
+def test_table_with_a_dot_in_its_own_name_is_said_to_be_out_of_reach(tmp_path):
+    properties = sql_properties(tmp_path, init_catalog_tables="true")
+    for name, said in (
+        ("db.t", "catalog 'new'$"),
+        ("db.x.y", "catalog 'new'; a table with a dot in its own name cannot"),
+    ):
+        with pytest.raises(TableNotFound, match=f"^{name}: no such table in {said}"):
+            load_table(name, catalog="new", catalog_properties=properties).open()
+
+
 def test_database_in_memory_is_always_new(tmp_path):
     with pytest.raises(TableNotFound, match="no such table in catalog 'new'"):
         load_table("db.t", catalog="new", catalog_properties=sql_properties(tmp_path, uri="sqlite://")).open()

@@ -14,7 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from puffin.errors import CommitUnknownError, ConflictError, StorageError, TableNotFound, UnsupportedTableError
 from puffin.iceberg.catalogs.metastore import LOCATION, IcebergMetastoreTable
-from puffin.iceberg.sdk import one_line
+from puffin.iceberg.sdk import no_such_table, one_line
 from puffin.tables.state import TableState
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class IcebergGlueTable(IcebergMetastoreTable):
             answer = self._catalog.glue.get_table(DatabaseName=self._namespace, Name=self._table)
         except (ClientError, BotoCoreError) as exc:
             if isinstance(exc, ClientError) and _code(exc) == _NOT_FOUND:
-                raise TableNotFound(f"{self.name}: no such table in catalog {self._catalog.name!r}") from exc
+                raise no_such_table(self.name, self._catalog.name) from exc
             raise StorageError(f"{self.name}: catalog {self._catalog.name!r} failed: {one_line(exc)}") from exc
         table: dict[str, Any] | None = answer.get("Table")
         if table is None:  # such as from a proxy's page for people

@@ -38,7 +38,7 @@ from thrift.Thrift import TException
 
 from puffin.errors import CommitUnknownError, ConflictError, StorageError, TableNotFound
 from puffin.iceberg.catalogs.metastore import LOCATION, IcebergMetastoreTable
-from puffin.iceberg.sdk import bound_waits, one_line
+from puffin.iceberg.sdk import bound_waits, no_such_table, one_line
 from puffin.tables.state import TableState
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class IcebergHiveTable(IcebergMetastoreTable):
         try:
             return metastore.get_table_req(GetTableRequest(dbName=self._namespace, tblName=self._table)).table
         except NoSuchObjectException as exc:
-            raise TableNotFound(f"{self.name}: no such table in catalog {self._catalog.name!r}") from exc
+            raise no_such_table(self.name, self._catalog.name) from exc
 
     @contextmanager
     def _locked(self, metastore: Any, base: TableState) -> Iterator[None]:

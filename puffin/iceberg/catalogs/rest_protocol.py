@@ -22,7 +22,7 @@ from puffin.errors import (
     UnsupportedTableError,
     said_by,
 )
-from puffin.iceberg.sdk import no_object, one_line
+from puffin.iceberg.sdk import no_object, no_such_table, one_line
 from puffin.iceberg.vended import TABLE_PATH, opening_properties, request
 from puffin.tables.statistics_json import typed
 
@@ -48,7 +48,7 @@ def load_table(catalog: RestCatalog, identifier: str) -> LoadedTable:
     except Exception as exc:  # every way to authorize has its own errors
         raise StorageError(f"{identifier}: catalog {catalog.name!r} failed: {one_line(exc)}") from exc
     if response.status_code == HTTPStatus.NOT_FOUND:
-        raise TableNotFound(f"{identifier}: no such table in catalog {catalog.name!r}")
+        raise no_such_table(identifier, catalog.name)
     if not response.ok:
         raise StorageError(f"{identifier}: catalog {catalog.name!r} failed: {_problem(response)}")
     try:

@@ -16,9 +16,9 @@ from sqlalchemy import Engine, String, column, create_engine, literal, select, t
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
-from puffin.errors import CommitUnknownError, ConflictError, PuffinError, SetupError, StorageError, TableNotFound
+from puffin.errors import CommitUnknownError, ConflictError, PuffinError, SetupError, StorageError
 from puffin.iceberg.catalogs.metastore import IcebergMetastoreTable
-from puffin.iceberg.sdk import one_line
+from puffin.iceberg.sdk import no_such_table, one_line
 from puffin.tables.state import TableState
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class IcebergSqlTable(IcebergMetastoreTable):
         except SQLAlchemyError as exc:
             raise StorageError(f"{self.name}: the catalog's database failed: {one_line(exc)}") from exc
         if location is None:
-            raise TableNotFound(f"{self.name}: no such table in catalog {self._catalog.name!r}")
+            raise no_such_table(self.name, self._catalog.name)
         return str(location)
 
     def _replace(self, base: TableState, location: str) -> None:
