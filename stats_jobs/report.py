@@ -66,7 +66,8 @@ class Report:
         entry: None if there is no file.
         current: Whether statistics were current, so that there was nothing to do.
         bytes_read: Compressed bytes of the column chunks.
-        elapsed_seconds: From planning to the commit, without ``session_seconds`` and waiting for other tables.
+        elapsed_seconds: From planning to the commit, of all beginnings of a run that began again (`Outrun`); its other
+            numbers are those of the last. Without ``session_seconds`` and waiting for other tables.
         session_seconds: Starting Spark and its Python workers.
         attempts: How often the commit was tried.
         entries_repaired: How many damaged statistics entries the commit repaired, since other engines fail on them.
