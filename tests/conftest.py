@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from puffin.statistics.draft import StatisticsDraft
 
 # A busy machine takes long for any example; what an input may cost is asked by tests of their own.
-hypothesis.settings.register_profile("any machine")
+hypothesis.settings.register_profile("any machine", deadline=None)
 hypothesis.settings.load_profile("any machine")
 
 pytest_plugins = ["tests.compiled_kernels", "tests.hand_made_table", "tests.iceberg_rest_server"]
