@@ -167,7 +167,7 @@ class _Planner:
         reading = self._read_since(known.snapshot)
         base = self._target.blobs.require(known, PARTITION_SKETCHES)
         if any(plain_key(key, self._target.opened.state.tuple_types) != key for key in base.keys):
-            raise Unfit("the earlier sketches by partition, of version 0.1.0, write decimals with an exponent")
+            raise Unfit("the earlier sketches by partition, of version 0.1.0, write decimals or years in another form")
         wanted = _lg_k_for((set(base.keys) - reading.stale) | reading.partitions)
         if base.lg_k < wanted - _TOLERANCE:
             expected = f"expected {wanted} for this many partitions"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import decimal
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -20,10 +21,12 @@ from puffin.errors import UnsupportedTableError
 from puffin.values.decimals import decimal_text
 from puffin.values.json_values import to_json, to_scalar
 from puffin.values.transforms import result_type
+from puffin.values.value_type import TEMPORAL
 
 PartitionKey: TypeAlias = tuple[int, str]
 """A spec id, and a partition tuple under that spec as canonical JSON."""
 
+_UNSIGNED_YEAR = re.compile(r'"[0-9]{5,7}-')
 _JSON_TYPES = {"boolean": bool, "int": int, "long": int, "double": float, "string": str}
 
 
@@ -46,18 +49,21 @@ def partition_key(spec_id: int, partition: Mapping[str, Any]) -> PartitionKey:
 
 def plain_key(key: PartitionKey, types: Mapping[int, Mapping[int, str]]) -> PartitionKey:
     """
-    The key as `partition_key` makes it today; version 0.1.0 wrote decimals below 0.000001 as ``1E-7``.
+    The key as `partition_key` makes it today; version 0.1.0 wrote decimals below 0.000001 as ``1E-7``, and years beyond
+    9999 without a sign.
 
-    ``types`` are those of the values, by field id, by spec id. CorruptMetadataError if a decimal is none.
+    ``types`` are those of the values, by field id, by spec id. CorruptMetadataError if a value is not of its type.
     """
     spec_id, text = key
-    if "E-" not in text:
+    if "E-" not in text and _UNSIGNED_YEAR.search(text) is None:
         return key
     types_of, partition = types.get(spec_id, {}), json.loads(text)
     for field_id, value in partition.items():
         type_ = types_of.get(int(field_id), "")
         if type_.startswith("decimal"):
             partition[field_id] = value_to_json(type_, value_from_json(type_, value))
+        elif type_ in TEMPORAL and _UNSIGNED_YEAR.match(f'"{value}'):
+            partition[field_id] = f"+{value}"
     return partition_key(spec_id, partition)
 
 

@@ -36,6 +36,14 @@ def test_key_of_version_0_1_0_has_small_decimals_in_digits():
     assert plain_key(old, {}) == old
 
 
+def test_key_of_version_0_1_0_has_signs_before_years_beyond_9999():
+    old = partition_key(0, {"1000": "10209-08-31", "1001": "10209-08-31", "1002": "2026-08-31", "1003": None})
+    types = {0: {1000: "date", 1001: "string", 1002: "date", 1003: "timestamp"}}
+    today = partition_key(0, {"1000": "+10209-08-31", "1001": "10209-08-31", "1002": "2026-08-31", "1003": None})
+    assert plain_key(old, types) == today
+    assert plain_key(today, types) == today
+
+
 @pytest.mark.parametrize(
     ("type_", "json_form", "value"),
     [
