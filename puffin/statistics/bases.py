@@ -16,7 +16,7 @@ from puffin.statistics.ancestry import KnownSketch
 from puffin.statistics.aside import Later, LaterValues
 from puffin.statistics.blob_properties import HASHED_HERE, Provenance, SketchProperties
 from puffin.statistics.deltas import WITH_DELTAS, can_have_delta
-from puffin.statistics.kinds import THETA, private_kinds, sized_kinds
+from puffin.statistics.kinds import SUMMARY, THETA, private_kinds, sized_kinds
 from puffin.statistics.kinds.kind import Home, Kind, Values
 from puffin.statistics.private_state.blobs import KeptBlob
 from puffin.statistics.private_state.upkeep import has_private_state
@@ -65,6 +65,8 @@ class Bases:
             if not (gets_deltas and kind in WITH_DELTAS)
         }
         values: Values = {kind: value for kind, value in found.items() if value is not None}
+        if SUMMARY in values and self._blobs.may_have_old_bounds(known):
+            values = {**values, SUMMARY: dataclasses.replace(values[SUMMARY], is_loose=True)}
         for kind in values:
             if (wrong := kind.mismatch(values)) is not None:
                 raise CorruptError(f"{known.entry.statistics_path}: field {known.column.field_id}: {wrong}")

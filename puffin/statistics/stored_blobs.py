@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from puffin.errors import CorruptError, PuffinError, UnsupportedError
-from puffin.format import CREATED_BY, ROW_COUNTS_V1, THETA_V1, BlobMetadata, PuffinReader
+from puffin.format import CREATED_BY, DISTRIBUTION_V1, ROW_COUNTS_V1, THETA_V1, BlobMetadata, PuffinReader
 from puffin.statistics.ancestry import KnownSketch
 from puffin.statistics.blob_properties import SketchProperties
 from puffin.statistics.deltas import WITH_DELTAS, added_up, takes_delta
@@ -47,7 +47,6 @@ class StoredBlobs:
         self._states: dict[str, PrivateState | None] = {}
         self._there: dict[PuffinFile, bool] = {}
         self._grow: dict[tuple[str, int], bool] = {}
-        self._types: dict[str, Collection[str]] = {}
 
     @property
     def puts_aside(self) -> bool:
@@ -114,7 +113,7 @@ class StoredBlobs:
     def has_lost_state(self, known: KnownSketch) -> bool:
         """
         Whether the manifest of a sketch's file, or a part with a blob beside the sketch, is missing or wrong, or the
-        manifest lacks a blob that every run keeps.
+        manifest lacks the row counts.
 
         What is lost beside others does not count: a run that does not ask for their columns does not bring it back.
         May raise StorageError.
@@ -128,6 +127,15 @@ class StoredBlobs:
             for layer in blob.stored.layers
         )
 
+    def may_have_old_bounds(self, known: KnownSketch) -> bool:
+        """
+        Whether min or max beside a sketch of ours may be of deleted rows without a note of it.
+
+        Version 0.1.0 took no such notes. It knew no distributions either, so its manifests do not even omit them.
+        """
+        state = self._state(known.entry) or NOTHING_PRIVATE
+        return known.properties.is_hashed_here and not state.has(_key_of(known.blob, DISTRIBUTION_V1))
+
     def takes_delta(self, known: KnownSketch, rows: int) -> bool:
         """Whether deltas of so many rows pay beside the sketches of an entry, see `puffin.statistics.deltas`."""
         key = known.entry.statistics_path, rows
@@ -137,28 +145,18 @@ class StoredBlobs:
 
     def _lacks_blob(self, known: KnownSketch, state: PrivateState) -> bool:
         """
-        Whether a manifest lacks a blob that every run keeps beside a sketch of ours.
+        Whether a manifest lacks the row counts beside a sketch of ours, which every version keeps or notes as omitted.
 
-        Blobs noted as omitted do not count, nor those beside sketches that we built on another engine's, nor kinds of
-        which the manifest has none at all: the version that wrote it did not know them.
+        Those beside sketches that we built on another engine's do not count. Other kinds came later, and sketches of
+        the version before may stay in a manifest of today.
         """
-        if not known.properties.is_hashed_here:
-            return False
-        return not all(state.has(_key_of(known.blob, type_)) for type_ in self._expected_types(known.entry, state))
+        return known.properties.is_hashed_here and not state.has(_key_of(known.blob, ROW_COUNTS_V1))
 
     def _is_there(self, file: PuffinFile) -> bool:
         if file not in self._there:  # many blobs are in one part
             found = self._opened.store_for(file.path).find(file.path)
             self._there[file] = found is not None and found.size == file.size
         return self._there[file]
-
-    def _expected_types(self, entry: StatisticsEntry, state: PrivateState) -> Collection[str]:
-        """The types of private blobs that a run keeps by default, of those that the manifest's writer knew."""
-        path = entry.statistics_path
-        if path not in self._types:
-            known = {key.type for key in (*state.kept, *state.omitted)} | {ROW_COUNTS_V1}
-            self._types[path] = [k.name for k in private_kinds() if k.is_default and k.name in known]
-        return self._types[path]
 
     def _listed(self, entry: StatisticsEntry) -> Mapping[BlobKey, KeptBlob]:
         return (self._state(entry) or NOTHING_PRIVATE).kept
