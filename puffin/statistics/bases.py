@@ -24,6 +24,8 @@ from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.statistics.trust import Trust, noted_objection
 from puffin.tables.base import Column
 from puffin.tables.snapshot import TableSnapshot
+from puffin.values.column_bounds import NO_VALUES, UNKNOWN
+from puffin.values.row_summary import RowSummary
 
 _FULL_SHARE = 0.9  # of the nominal entries: every engine's sketch has as many hashes once it estimates
 
@@ -65,8 +67,9 @@ class Bases:
             if not (gets_deltas and kind in WITH_DELTAS)
         }
         values: Values = {kind: value for kind, value in found.items() if value is not None}
-        if SUMMARY in values and self._blobs.may_have_old_bounds(known):
-            values = {**values, SUMMARY: dataclasses.replace(values[SUMMARY], is_loose=True)}
+        summary = SUMMARY.of(values)
+        if summary is not None and self._has_old_bounds(known, summary):
+            values = {**values, SUMMARY: dataclasses.replace(summary, is_loose=True)}
         for kind in values:
             if (wrong := kind.mismatch(values)) is not None:
                 raise CorruptError(f"{known.entry.statistics_path}: field {known.column.field_id}: {wrong}")
@@ -99,6 +102,10 @@ class Bases:
         if any(blob is not None and SketchProperties(blob.properties).is_hashed_here for blob in sketches):
             return True
         return has_private_state(self._opened)
+
+    def _has_old_bounds(self, known: KnownSketch, summary: RowSummary) -> bool:
+        """Whether there are bounds, and they may be of deleted rows without a note of it."""
+        return summary.bounds not in (UNKNOWN, NO_VALUES) and self._blobs.may_have_old_bounds(known)
 
     def _takes_delta(self, known: KnownSketch, rows: int) -> bool:
         if not known.properties.is_ours or not self._blobs.takes_delta(known, rows):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tarfile
 from decimal import Decimal
 from pathlib import Path
@@ -73,6 +74,19 @@ def test_rows_added_since_version_0_1_0_are_all_that_is_read(people: str) -> Non
     assert ({column.basis for column in report.columns}, report.rows_read) == ({"added-files"}, 2)
     assert [column.summary.min for column in puffin.ndv(people, ["name"]).columns] == ["m0"]
     assert equals_full(people, report)
+
+
+def test_bounds_that_version_0_1_0_did_not_know_stay_unknown(people: str) -> None:
+    """It knew none if it went on with the statistics of a run with ``--no-values``."""
+    entry = Path(people, "_delta_log", "_puffin_sidecar", "3-0.json")
+    document = json.loads(entry.read_text())
+    (of_name,) = [blob for blob in document["statistics"]["blob-metadata"] if blob["fields"] == [2]]
+    counts = json.loads(of_name["properties"]["puffin-sidecar.summary"])[:4]
+    of_name["properties"]["puffin-sidecar.summary"] = json.dumps([*counts, None, None])
+    entry.write_text(json.dumps(document))
+    append(people, 1000)
+    analyze(people)
+    assert [column.summary.min for column in puffin.ndv(people, ["id", "name"]).columns] == [0, None]
 
 
 def test_row_counts_of_version_0_1_0_forget_deleted_rows(people: str) -> None:
