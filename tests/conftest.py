@@ -33,8 +33,10 @@ if TYPE_CHECKING:
 
     from puffin.statistics.draft import StatisticsDraft
 
-# A busy machine takes long for any example; what an input may cost is asked by tests of their own.
-hypothesis.settings.register_profile("any machine", deadline=None)
+# A busy machine takes long to make an example and to run it; what an input may cost is asked by tests of their own.
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("any machine")
 
 pytest_plugins = ["tests.compiled_kernels", "tests.hand_made_table", "tests.iceberg_rest_server"]

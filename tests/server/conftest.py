@@ -19,7 +19,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from puffin.format import THETA_V1, Blob, PuffinWriter
 from puffin.server.app import create_app
 from puffin.server.hosts import Hosts
-from puffin.server.settings import Settings
+from puffin.server.settings import Limits, Settings
 from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.storage.local import LocalStore
 from tests.server.iceberg_face import Face
@@ -66,7 +66,8 @@ def made_clients() -> Iterator[Callable[..., Client]]:
     clients = []
 
     def make(*roots: object, hosts: Hosts | None = None, **settings: Any) -> Client:
-        client = Client(Settings(roots=[str(root) for root in roots], **{"ttl_seconds": TTL, **settings}), hosts)
+        settings = {"ttl_seconds": TTL, "limits": Limits(request_seconds=PATIENCE), **settings}
+        client = Client(Settings(roots=[str(root) for root in roots], **settings), hosts)
         clients.append(client)
         return client
 
