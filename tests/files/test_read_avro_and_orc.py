@@ -20,6 +20,7 @@ from puffin.files.orc import orc_file
 from puffin.sketches.theta_sketch import ThetaSketch
 from stats_jobs.plan import split_task
 from tests.hand_made_table import sketches_of
+from tests.without_disk import rewrite
 
 FORMATS = ["avro", "orc"]
 ALL_FORMATS = [*FORMATS, "parquet"]
@@ -263,7 +264,7 @@ def test_avro_file_cut_between_blocks_is_corrupt(make_table):
         ends = [block.offset for block in fastavro.block_reader(file)]
     assert len(ends) > 5
     for end in ends:
-        path.write_bytes(whole[:end])
+        rewrite(path, whole[:end])
         with pytest.raises(CorruptDataFileError, match=r"a\.avro: expected a readable Avro file: expected 60 rows, as"):
             table.read()
 
@@ -272,7 +273,7 @@ def test_avro_file_cut_anywhere_is_corrupt(make_table):
     table, path = avro_table(make_table)
     batch, whole = table.batch(), path.read_bytes()
     for length in range(0, len(whole), 7):
-        path.write_bytes(whole[:length])
+        rewrite(path, whole[:length])
         with pytest.raises(CorruptDataFileError, match=r"a\.avro: expected a readable Avro file: "):
             sketches_of(batch)
 
@@ -284,7 +285,7 @@ def test_damaged_avro_file_raises_only_our_errors(make_table):
     for at, flip in zip(range(0, len(whole), 2), itertools.cycle((0x01, 0x80, 0xFF))):
         damaged = bytearray(whole)
         damaged[at] ^= flip
-        path.write_bytes(damaged)
+        rewrite(path, damaged)
         with contextlib.suppress(CorruptError, UnsupportedTableError):
             sketches_of(batch, is_sound=False)
 
@@ -370,7 +371,7 @@ def test_damaged_orc_timestamps_raise_only_our_errors(make_table):
     batch, whole = table.batch(), path.read_bytes()
     rng = np.random.default_rng(3)
     for at in rng.integers(3, len(whole), 200).tolist():
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ int(rng.integers(1, 256))]) + whole[at + 1 :])
+        rewrite(path, whole[:at] + bytes([whole[at] ^ int(rng.integers(1, 256))]) + whole[at + 1 :])
         with contextlib.suppress(CorruptError, UnsupportedTableError):
             sketches_of(batch, is_sound=False)
 

@@ -22,6 +22,7 @@ from puffin.storage import store_for
 from puffin.tables.base import Column
 from puffin.tables.scan_task import ScanBatch, ScanContext
 from tests.hand_made_table import sketches_of
+from tests.without_disk import rewrite
 
 DECIMALS = [decimal.Decimal(text) for text in ("0.00", "-0.01", "99999.99", "1.27", "-1.28")]
 MOMENTS = [-1, 0, 1, 1_700_000_000_123_456, -62_135_596_800_000_000]
@@ -216,7 +217,7 @@ def test_truncated_data_file_is_corrupt_and_named(make_table):
     table, path = two_column_file(make_table)
     batch, whole = table.batch(), path.read_bytes()
     for length in [0, 1, 4, 8, 12, *range(100, len(whole), 997), len(whole) - 1]:
-        path.write_bytes(whole[:length])
+        rewrite(path, whole[:length])
         with pytest.raises(CorruptDataFileError, match=r"1\.parquet: expected a readable Parquet file") as caught:
             sketches_of(batch)
         assert "\n" not in str(caught.value)
@@ -231,7 +232,7 @@ def test_damaged_data_file_raises_only_our_errors(make_table):
         damaged = whole.copy()
         for at in random.integers(0, len(whole), 8):
             damaged[at] ^= int(random.integers(1, 256))
-        path.write_bytes(damaged)
+        rewrite(path, damaged)
         try:
             sketches_of(batch, is_sound=False)
         except CorruptError as exc:

@@ -37,6 +37,7 @@ from stats_jobs.options import IndexOptions
 from stats_jobs.partial import Partial
 from tests.index.stored_filters import stored_filters
 from tests.processes import at_once, talking
+from tests.without_disk import rewrite
 
 ROWS = 50
 
@@ -202,12 +203,12 @@ def damages(file: Path) -> Iterable[Callable[[], None]]:
     whole = file.read_bytes()
     yield file.unlink
     for cut in (0, 4, len(whole) // 2, len(whole) - 1):
-        yield lambda cut=cut: file.write_bytes(whole[:cut])
+        yield lambda cut=cut: rewrite(file, whole[:cut])
     for at in range(0, len(whole), max(1, len(whole) // 150)):
         flipped = bytearray(whole)
         flipped[at] ^= 1 << (at % 8)
-        yield lambda flipped=bytes(flipped): file.write_bytes(flipped)
-    yield lambda: file.write_bytes(whole)
+        yield lambda flipped=bytes(flipped): rewrite(file, flipped)
+    yield lambda: rewrite(file, whole)
 
 
 def test_broken_segment_never_hides_a_file(table: Table) -> None:
@@ -256,10 +257,10 @@ def test_broken_manifest_costs_the_index_and_is_replaced(table: Table) -> None:
     for at in range(0, manifest.stat().st_size, 7):
         data = bytearray(manifest.read_bytes())
         data[at] ^= 4
-        manifest.write_bytes(data)
+        rewrite(manifest, data)
         assert table.matched(f"k = {key}") == 3
         data[at] ^= 4
-        manifest.write_bytes(data)
+        rewrite(manifest, data)
     manifest.write_bytes(b"{}")
     assert table.plan(f"k = {key}").warnings[0].startswith("the index is left out: ")
     with pytest.raises(CorruptMetadataError, match="to build the index anew"):
@@ -535,7 +536,7 @@ def test_segment_that_is_flipped_at_any_byte_is_healed_by_the_next_run(table: Ta
         (file,) = table.segment_files()[-1:]
         whole = bytearray(file.read_bytes())
         whole[source.randrange(len(whole))] ^= 1 << source.randrange(8)
-        file.write_bytes(whole)
+        rewrite(file, whole)
         assert all(key_in_plan(table, key) for key in keys)
         indexed(table)
         plans = [table.plan(f"k = {key}") for key in keys]

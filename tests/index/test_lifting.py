@@ -28,6 +28,7 @@ from stats_jobs.partial import Partial, merge_partials
 from stats_jobs.plan import split_task
 from tests.hand_made_table import HandMadeTable, store_for
 from tests.index.stored_filters import may_contain, stored_filters
+from tests.without_disk import rewrite
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -317,7 +318,7 @@ def test_broken_header_costs_a_read_of_the_values(make_table: MakeTable) -> None
         for flip in (0x01, 0x02, 0x10, 0x80, 0xFF):
             broken = bytearray(whole)
             broken[at] ^= flip
-            path.write_bytes(broken)
+            rewrite(path, broken)
             partial = read(table)
             read_again += not is_lifted(partial)
             assert filter_of(table, partial).to_bytes() == built.to_bytes()

@@ -176,7 +176,7 @@ def test_memory_does_not_grow_with_the_page(codec, use_dictionary, monkeypatch):
     if codec == "snappy":
         monkeypatch.setattr(kernels, "_is_ready", True)  # without them it does
     monkeypatch.setattr(parquet_long_strings, "PIECE_BYTES", 1 << 20)
-    values = [f"{i}{LETTERS}" for i in range(60)]  # in one page, 24 MB
+    values = [f"{i}{LETTERS}" for i in range(30)]  # in one page, 12 MB
     file = written(values, compression=codec, use_dictionary=use_dictionary)
     held = pa.total_allocated_bytes()
     tracemalloc.start()

@@ -265,9 +265,11 @@ def test_legacy_times_of_any_bytes_are_those_that_pyarrow_reads(content):
 
 
 def small_file(arrow_type, version, encoding):
-    values = pa.array([None if i % 5 == 3 else i * i % 7 for i in range(40)], pa.int8())
+    """Of three pages; their headers have statistics, which nobody reads, in one of the types only."""
+    values = pa.array([None if i % 5 == 3 else i * i % 7 for i in range(27)], pa.int8())
     values = values.cast(pa.string()).cast(arrow_type) if pa.types.is_binary(arrow_type) else values.cast(arrow_type)
     options = {"data_page_version": version, "data_page_size": 20, "write_batch_size": 13, "column_encoding": encoding}
+    options["write_statistics"] = arrow_type == pa.bool_()
     file = written(values, compression="none", **options, **LAYOUTS["plain"])
     return file, first_chunk(file)
 
@@ -293,7 +295,7 @@ HOSTILE = [
 def test_truncated_chunk_has_no_values(arrow_type, encoding, version):
     file, chunk = small_file(arrow_type, version, encoding)
     end = chunk.data_page_offset + chunk.total_compressed_size
-    assert sum(page_counts(pa.BufferReader(file[:end]), chunk, arrow_type).values()) == 32
+    assert sum(page_counts(pa.BufferReader(file[:end]), chunk, arrow_type).values()) == 22
     for cut in range(chunk.data_page_offset, end):
         assert page_counts(pa.BufferReader(file[:cut]), chunk, arrow_type) is None
 

@@ -43,8 +43,9 @@ def rle(width, value, times):
 def packed(width, values):
     """Bit-packed groups; the last one is padded with the highest number."""
     full = values + [(1 << width) - 1] * (-len(values) % 8)
-    bits = sum(value << place * width for place, value in enumerate(full))
-    return varint(len(full) // 8 << 1 | 1) + bits.to_bytes(len(full) // 8 * width, "little")
+    groups = (full[place : place + 8] for place in range(0, len(full), 8))
+    bits = (sum(value << place * width for place, value in enumerate(group)) for group in groups)
+    return varint(len(full) // 8 << 1 | 1) + b"".join(each.to_bytes(width, "little") for each in bits)
 
 
 def counted(data, num_values, width, limit):
