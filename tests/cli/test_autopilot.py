@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +47,8 @@ def process(policy: Path) -> Iterator[Any]:
     """Starts the command as a process, and ends it after the test."""
     running = []
 
-    def start(*arguments: str) -> Any:
-        command = [sys.executable, "-m", "puffin", "autopilot", "--policy", str(policy), *arguments]
+    def start(*arguments: str, program: Sequence[str] = ("-m", "puffin")) -> Any:
+        command = [sys.executable, *program, "autopilot", "--policy", str(policy), *arguments]
         running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
         return running[-1]
 
@@ -128,28 +128,24 @@ def test_json_has_a_line_for_each_table_that_is_broken_or_failed(puffin: Callabl
     assert (count["message"], count["level"]) == ("2 of 2 tables failed", "ERROR")
 
 
-@pytest.mark.parametrize("log_format", ["text", "json"])
-def test_process_says_once_what_is_broken(process: Any, policy: Path, log_format: str) -> None:
+def test_process_says_once_what_is_broken(process: Any, policy: Path) -> None:
     """A mistyped root or catalog would otherwise be silent forever. A failed run stands on stdout, for people."""
     for file in (policy.parent / "lake/one").glob("*.parquet"):
         file.write_bytes(b"PAR1")
     policy.write_text("roots: [nope, lake]\nlook-every: 1s\n")
-    running = process("--log-format", log_format)
-    told = running.stderr.readline()
+    text, as_json = both = [process("--log-format", log_format) for log_format in ("text", "json")]
     nope = policy.parent / "nope"
-    if log_format == "text":
-        assert told == f"puffin: {nope}: no such directory\n"
-    else:
-        line = json.loads(told)
-        assert (line["message"], line["table"], line["level"]) == (f"{nope}: no such directory", str(nope), "ERROR")
-    assert any("statistics failed" in running.stdout.readline() for _ in range(2))
+    assert text.stderr.readline() == f"puffin: {nope}: no such directory\n"
+    line = json.loads(as_json.stderr.readline())
+    assert (line["message"], line["table"], line["level"]) == (f"{nope}: no such directory", str(nope), "ERROR")
+    for running in both:
+        assert any("statistics failed" in running.stdout.readline() for _ in range(2))
     time.sleep(2.5)  # more looks
-    running.send_signal(signal.SIGTERM)
-    assert running.wait(PATIENCE) == 0
-    rest = running.stderr.read().splitlines()
-    assert [json.loads(line)["table"] for line in rest] == (
-        [] if log_format == "text" else [f"{policy.parent}/lake/one"]
-    )
+    for running in both:
+        running.send_signal(signal.SIGTERM)
+    assert [running.wait(PATIENCE) for running in both] == [0, 0]
+    assert text.stderr.read() == ""
+    assert [json.loads(line)["table"] for line in as_json.stderr] == [f"{policy.parent}/lake/one"]
 
 
 def test_json_needs_an_end(puffin: Callable[..., Any], policy: Path) -> None:
@@ -209,9 +205,10 @@ def test_signal_ends_a_process_that_has_not_begun_to_look(process: Any, policy: 
 
 
 def test_storage_that_hangs_does_not_keep_the_process_from_ending(process: Any, policy: Path) -> None:
-    """A read of a pipe that nobody writes to never ends."""
+    """A read of a pipe that nobody writes to never ends; runs have a second here, which are eight otherwise."""
     pipe = make_hanging_table(policy.parent / "lake/hangs")
-    running = process()
+    short = "from puffin.cli import autopilot, main; assert autopilot._GRACE == 8; autopilot._GRACE = 1; main()"
+    running = process(program=("-c", short))
     writer = opened_by_a_reader(pipe)
     began = time.monotonic()
     running.send_signal(signal.SIGTERM)

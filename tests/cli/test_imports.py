@@ -46,20 +46,20 @@ def imported_by(*arguments: object, watched: Set[str] = frozenset(WATCHED)) -> S
     return watched & set(run.stderr.split())
 
 
-@pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
 @pytest.mark.parametrize(
-    ("payload", "codec", "needed"),
+    ("options", "payload", "codec", "needed"),
     [
-        pytest.param(sketch(0), None, set(), id="empty"),
-        pytest.param(sketch(4096), None, set(), id="exact"),
-        pytest.param(sketch(100_000), None, set(), id="estimating"),
-        pytest.param(sketch(1000, lg_k=7), None, set(), id="estimating-by-128"),
-        pytest.param(sketch(1000, lg_k=6), None, {"datasketches", "numpy"}, id="estimating-by-64"),
-        pytest.param(sketch(4096), ZSTD, {"zstandard"}, id="zstd"),
-        pytest.param(sketch(4096), LZ4, {"lz4"}, id="lz4"),
+        pytest.param([], sketch(0), None, set(), id="empty"),
+        pytest.param(["--json"], sketch(4096), None, set(), id="exact"),
+        pytest.param([], sketch(100_000), None, set(), id="estimating"),
+        pytest.param(["--json"], sketch(100_000), None, set(), id="estimating, as JSON"),
+        pytest.param([], sketch(1000, lg_k=7), None, set(), id="estimating by 128"),
+        pytest.param(["--json"], sketch(1000, lg_k=6), None, {"datasketches", "numpy"}, id="estimating by 64"),
+        pytest.param([], sketch(4096), ZSTD, {"zstandard"}, id="zstd"),
+        pytest.param(["--json"], sketch(4096), LZ4, {"lz4"}, id="lz4"),
     ],
 )
-def test_dump_of_a_sketch_loads_only_what_it_needs(make, tmp_path, payload, codec, needed, options):
+def test_dump_of_a_sketch_loads_only_what_it_needs(make, tmp_path, options, payload, codec, needed):
     """It needs no library, except for sketches that retain few of many values."""
     file = tmp_path / "file.puffin"
     file.write_bytes(make.file(make.blob(THETA_V1, payload, codec)))
