@@ -18,7 +18,7 @@ from fuzz.seeds import CORPUS, corpus, seeds
 from fuzz.targets import TARGETS
 
 ROOT = Path(__file__).parents[2]
-MUTATIONS = int(os.environ.get("FUZZ_MUTATIONS", "1000"))
+MUTATIONS = int(os.environ.get("FUZZ_MUTATIONS", "300"))
 CPU_SECONDS_PER_INPUT = 1.0
 
 
