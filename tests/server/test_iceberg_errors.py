@@ -33,6 +33,11 @@ def lasting_face(tmp_path_factory: pytest.TempPathFactory, lasting_client_of: Ca
     return Face(lasting_client_of(root, iceberg=True, ttl_seconds=600))
 
 
+@pytest.fixture(scope="module")
+def guarded_face(tmp_path_factory: pytest.TempPathFactory, lasting_client_of: Callable[..., Any]) -> Face:
+    return Face(lasting_client_of(tmp_path_factory.mktemp("guarded"), iceberg=True, token=b"right"))
+
+
 @pytest.fixture
 def face(tmp_path: Path, face_of: Callable[..., Face]) -> Face:
     table_of_files(tmp_path / "db" / "t", "f")
@@ -112,12 +117,11 @@ def test_face_is_there_only_if_asked_for(tmp_path: Path, client_of: Callable[...
         ("GET", "/nope"),
     ],
 )
-def test_every_path_needs_the_token(
-    lasting_client_of: Callable[..., Any], tmp_path: Path, method: str, path: str
-) -> None:
-    face = Face(lasting_client_of(tmp_path, iceberg=True, token=b"right"))
+def test_every_path_needs_the_token(guarded_face: Face, method: str, path: str) -> None:
     for authorization in (None, "Bearer wrong", "Basic right", "right"):
-        answer = face.send(method, path, headers={} if authorization is None else {"Authorization": authorization})
+        answer = guarded_face.send(
+            method, path, headers={} if authorization is None else {"Authorization": authorization}
+        )
         assert answer.headers["www-authenticate"].startswith("Bearer")
         assert problem_of(answer) == (401, "NotAuthorizedException")
 

@@ -19,9 +19,10 @@ NO_NAMESPACE = (404, "NoSuchNamespaceException")
 NO_TABLE = (404, "NoSuchTableException")
 
 
-@pytest.fixture
-def catalog_face(tmp_path: Path, face_of: Callable[..., Face]) -> Face:
+@pytest.fixture(scope="module")
+def catalog_face(tmp_path_factory: pytest.TempPathFactory, lasting_client_of: Callable[..., Any]) -> Face:
     """The face of a catalog with tables in ``db``, ``db.inner`` and ``other``, and of a root with ``db/below``."""
+    tmp_path = tmp_path_factory.mktemp("catalog")
     properties = {"type": "sql", "uri": f"sqlite:///{tmp_path / 'catalog.db'}", "warehouse": (tmp_path / "w").as_uri()}
     catalog = SqlCatalog("c", **properties)
     for name in ("db", "db.inner", "other"):
@@ -29,7 +30,7 @@ def catalog_face(tmp_path: Path, face_of: Callable[..., Face]) -> Face:
     for name in ("db.t", "db.u", "db.inner.t", "other.t"):
         catalog.create_table(name, pa.schema([("a", pa.int64())]))
     table_of_files(tmp_path / "root" / "db" / "below", "f")
-    return face_of(tmp_path / "root", catalog="c", catalog_properties=properties)
+    return Face(lasting_client_of(tmp_path / "root", iceberg=True, catalog="c", catalog_properties=properties))
 
 
 def names_in(face: Face, *levels: str) -> list[str]:

@@ -222,11 +222,11 @@ def test_values_of_filters_reach_no_log_and_no_metric(
     for segment in (broken / "_puffin_sidecar" / "index" / "segments").glob("*/*"):
         segment.write_bytes(b"")
     statuses = set()
-    for where in filters:
-        for path in (table, broken, tmp_path / "nope"):
-            body = {"table": str(path), "where": where}
-            statuses.add(httpx.post(f"{process.url}/v1/plan", json=body, timeout=60).status_code)
-    metrics = httpx.get(f"{process.url}/metrics").text
+    with httpx.Client(base_url=process.url, timeout=60) as client:
+        for where in filters:
+            for path in (table, broken, tmp_path / "nope"):
+                statuses.add(client.post("/v1/plan", json={"table": str(path), "where": where}).status_code)
+        metrics = client.get("/metrics").text
     assert process.stop() == 0
     logged = process.process.stdout.read() + process.logged()
     assert statuses == {200, 400, 404, 422}

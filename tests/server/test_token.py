@@ -24,6 +24,11 @@ GUARDED = [
 ]
 
 
+@pytest.fixture(scope="module")
+def guarded_client(lasting_client_of: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return lasting_client_of(tmp_path_factory.mktemp("guarded"), token=TOKEN)
+
+
 @pytest.mark.parametrize("path", GUARDED)
 @pytest.mark.parametrize(
     "headers",
@@ -38,10 +43,8 @@ GUARDED = [
         [("Cookie", "s3cret-token")],
     ],
 )
-def test_request_without_the_token_is_401(
-    tmp_path: Path, client_of: Callable[..., Any], path: str, headers: list[tuple[str, str]]
-) -> None:
-    answer = client_of(tmp_path, token=TOKEN).get(path, headers=headers)
+def test_request_without_the_token_is_401(guarded_client: Any, path: str, headers: list[tuple[str, str]]) -> None:
+    answer = guarded_client.get(path, headers=headers)
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"].startswith("Bearer")
     assert answer.json()["type"] == "urn:puffin-sidecar:problem:unauthorized"
