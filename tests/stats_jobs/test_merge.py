@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import shutil
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -115,6 +116,9 @@ def test_missing_file_ends_the_job_before_all_files_are_read(
 def test_statistics_are_the_same_whoever_merges(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    for part in range(3):
+        rows = pa.table({f"c{i}": pa.array(range(part * 1000, part * 1000 + 2000)) for i in range(20)})
+        write_deltalake(tmp_path / "written", rows, mode="append")
     files = []
     for name, options, few, many in (
         ("here", Options(), 0, 64),
@@ -124,11 +128,7 @@ def test_statistics_are_the_same_whoever_merges(
     ):
         monkeypatch.setattr(merge, "_FEW", few)
         monkeypatch.setattr(aside, "MANY", many)
-        table = str(tmp_path / name)
-        for part in range(3):
-            rows = pa.table({f"c{i}": pa.array(range(part * 1000, part * 1000 + 2000)) for i in range(20)})
-            write_deltalake(table, rows, mode="append")
-        analyze(table, options, spark)
+        analyze(str(shutil.copytree(tmp_path / "written", tmp_path / name)), options, spark)
         (path,) = (tmp_path / name / "_delta_log" / "_puffin_sidecar").glob("*.stats")
         files.append(path.read_bytes())
     assert len({*files}) == 1
