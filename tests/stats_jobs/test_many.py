@@ -383,8 +383,9 @@ def test_reason_for_which_spark_gave_up_is_told(starter, tmp_path, monkeypatch):
         raise ConnectionError("Answer from Java side is empty")
 
 
-def test_threads_share_the_callers_real_session(spark):
+def test_threads_share_the_callers_real_session(spark, monkeypatch):
     """Jobs run in the caller's scheduler pool, each in its own group, and end when nobody listens."""
+    monkeypatch.setattr("stats_jobs.jvm._WATCHED_EVERY", 0.1)
     meeting, working = threading.Barrier(2), threading.Event()
     seen = {"a": [], "b": []}
 
@@ -398,7 +399,7 @@ def test_threads_share_the_callers_real_session(spark):
                 meeting.wait(SOON)
                 pool, group = property_of("scheduler.pool"), property_of("jobGroup.id")
                 meeting.wait(SOON)
-                return starter.cluster.context.parallelize(range(8), 2).map(sleep_for(1)).count(), pool, group
+                return starter.cluster.context.parallelize(range(8), 2).map(sleep_for(0.4)).count(), pool, group
 
         def work_for_minutes(name):
             if name == "quick":
