@@ -16,14 +16,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from tools.java_gateway import QUICK_JAVA
+
 START_SECONDS = 180
 STOP_SECONDS = 30
 LOG_LINES_SHOWN = 60
 
-# Of a server that is there for some minutes on two cores: one compiler, and a collector without threads of its own, as
-# it then starts in a third of the time. The rest of Trino's own jvm.config is for large heaps.
+# Of a server that is there for some minutes on two cores. The rest of Trino's own jvm.config is for large heaps.
 JAVA_OPTIONS = (
-    *("-Xms512m", "-Xmx3G", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256M"),
+    *(*QUICK_JAVA, "-Xms512m", "-Xmx3G"),
     *("-XX:+ExitOnOutOfMemoryError", "-Djdk.attach.allowAttachSelf=true", "-Djdk.nio.maxCachedBufferSize=2000000"),
 )
 

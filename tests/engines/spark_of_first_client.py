@@ -13,6 +13,7 @@ from typing import Any
 from stats_jobs.index import index
 from stats_jobs.options import IndexOptions
 from tests.interop.face.files_read import files_read
+from tools.java_gateway import QUICK_JAVA
 
 FILES, ROWS = 40, 20
 KEY = 57
@@ -34,8 +35,12 @@ def main(jars: str, warehouse: str, url: str) -> dict[str, Any]:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
+        "spark.driver.extraJavaOptions": " ".join(QUICK_JAVA),
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "1",
         "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.catalog.own": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.own.type": "hadoop",
         "spark.sql.catalog.own.warehouse": warehouse,

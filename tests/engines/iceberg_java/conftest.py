@@ -91,7 +91,7 @@ def catalog_under_test(jars: Callable[[str], list[Path]], java_home: Path, tmp_p
     classes = tmp_path / "classes"
     classpath = ":".join(map(str, [*jars("rest-server"), *jars("iceberg-tests")]))
     compiler = ["org.eclipse.jdt.internal.compiler.batch.Main", "-17", "-cp", classpath, "-d", classes]
-    command = [java_home / "bin" / "java", "-cp", classpath, *compiler, HERE / "CatalogUnderTest.java"]
+    command = [java_home / "bin" / "java", *QUICK_JAVA, "-cp", classpath, *compiler, HERE / "CatalogUnderTest.java"]
     subprocess.run(command, check=True)
     (classes / EXTENSION).parent.mkdir(parents=True)
     (classes / EXTENSION).write_text("org.apache.iceberg.rest.CatalogUnderTest\n")
