@@ -12,41 +12,32 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-BOTH = {"id": ("bigint", "x"), "k": ("int", "CAST(x % 10 AS int)"), "p": ("int", "CAST(x % 4 AS int)")}
-TEXT = "IF(x % 11 = 0, NULL, CONCAT('s', CAST(x % 300 AS {text})))"
 FLAT = {
+    "id": ("bigint", "x"),
+    "k": ("int", "CAST(x % 10 AS int)"),
+    "p": ("int", "CAST(x % 4 AS int)"),
+    "s": ("{text}", "IF(x % 11 = 0, NULL, CONCAT('s', CAST(x % 300 AS {text})))"),
     "d": ("date", "CAST(CONCAT('2024-01-', CAST(10 + x % 20 AS {text})) AS date)"),
     "amount": ("decimal(9, 2)", "CAST(x % 997 AS decimal(9, 2)) / 4"),
     "f": ("double", "CAST(x % 50 AS double) / 4"),
 }
+
+
+def flat(text: str) -> dict[str, tuple[str, str]]:
+    """The columns that are not nested, where this is the type of texts."""
+    return {name: (type_.format(text=text), value.format(text=text)) for name, (type_, value) in FLAT.items()}
+
+
 IN_TRINO = {
-    **BOTH,
-    "s": ("varchar", TEXT.format(text="varchar")),
+    **flat("varchar"),
+    "st": ("ROW(x int, y varchar)", "CAST(ROW(x % 7, CONCAT('y', CAST(x AS varchar))) AS ROW(x int, y varchar))"),
+    "many": ("ARRAY(int)", "ARRAY[CAST(x AS int)]"),
 }
 IN_SPARK = {
-    **BOTH,
-    "s": ("string", TEXT.format(text="string")),
+    **flat("string"),
+    "st": ("STRUCT<x: int, y: string>", "named_struct('x', CAST(x % 7 AS int), 'y', CONCAT('y', x))"),
+    "many": ("ARRAY<int>", "array(CAST(x AS int))"),
 }
-TRINO_COLUMNS = {
-    "flat": IN_TRINO | {name: (type_, value.format(text="varchar")) for name, (type_, value) in FLAT.items()},
-    "nested": IN_TRINO
-    | {
-        "st": (
-            "ROW(x int, y varchar)",
-            "CAST(ROW(x % 7, CONCAT('y', CAST(x AS varchar))) AS ROW(x int, y varchar))",
-        ),
-        "many": ("ARRAY(int)", "ARRAY[CAST(x AS int)]"),
-    },
-}
-SPARK_COLUMNS = {
-    "flat": IN_SPARK | {name: (type_, value.format(text="string")) for name, (type_, value) in FLAT.items()},
-    "nested": IN_SPARK
-    | {
-        "st": ("STRUCT<x: int, y: string>", "named_struct('x', CAST(x % 7 AS int), 'y', CONCAT('y', x))"),
-        "many": ("ARRAY<int>", "array(CAST(x AS int))"),
-    },
-}
-SHAPES = ["flat", "nested"]
 
 
 def declared(columns: dict[str, tuple[str, str]]) -> str:
@@ -81,9 +72,9 @@ def without(columns: dict[str, tuple[str, str]], *names: str) -> dict[str, tuple
     return {name: column for name, column in columns.items() if name not in names}
 
 
-def steps_of_trino(table, shape: str, version: int) -> Iterable[tuple[str, Callable[[], object]]]:
+def steps_of_trino(table, version: int) -> Iterable[tuple[str, Callable[[], object]]]:
     """What each step is called, and how it is taken; what Trino does not do with version 1 is Spark's."""
-    t, columns, in_spark = table.trino, TRINO_COLUMNS[shape], SPARK_COLUMNS[shape]
+    t, columns, in_spark = table.trino, IN_TRINO, IN_SPARK
     left, left_in_spark = without(columns, "s"), without(in_spark, "s")
     yield "INSERT", lambda: t(insert(columns, trino_rows(columns, 1001, 1400)))
     yield "ANALYZE", lambda: t("ANALYZE {t}")
@@ -115,15 +106,14 @@ def append_again(table) -> None:
     opened.append(opened.scan(limit=10).to_arrow())
 
 
-def steps_of_spark(table, shape: str) -> Iterable[tuple[str, Callable[[], object]]]:
+def steps_of_spark(table) -> Iterable[tuple[str, Callable[[], object]]]:
     """Trino writes statistics of version 3 while there are no deletion vectors, which it does not read."""
-    columns, in_trino = SPARK_COLUMNS[shape], TRINO_COLUMNS[shape]
-    left = without(columns, "s")
+    columns, left = IN_SPARK, without(IN_SPARK, "s")
 
     def call(procedure: str, *arguments: str) -> object:
         return table.sql(f"CALL shared.system.{procedure}({', '.join([f'''table => '{table.name}' ''', *arguments])})")
 
-    yield "INSERT by Trino", lambda: table.trino(insert(in_trino, trino_rows(in_trino, 1001, 1200)))
+    yield "INSERT by Trino", lambda: table.trino(insert(IN_TRINO, trino_rows(IN_TRINO, 1001, 1200)))
     yield "ANALYZE by Trino", lambda: table.trino("ANALYZE {t}")
     yield "INSERT", lambda: table.sql(insert(columns, spark_rows(columns, 1201, 1400)))
     yield "ANALYZE of a column by Trino", lambda: table.trino("ANALYZE {t} WITH (columns = ARRAY['k'])")
@@ -153,26 +143,22 @@ def go_through(table, steps: Iterable[tuple[str, Callable[[], object]]]) -> None
 
 
 @pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_every_engine_loads_the_table_after_every_step_of_trino(share, shape, version):
-    columns = TRINO_COLUMNS[shape]
+def test_every_engine_loads_the_table_after_every_step_of_trino(share, version):
     table = share(
-        f"trino_{shape}_v{version}",
-        in_trino=f"""CREATE TABLE {{t}} ({declared(columns)}) WITH (location = '{{at}}', format_version = {version},
+        f"trino_v{version}",
+        in_trino=f"""CREATE TABLE {{t}} ({declared(IN_TRINO)}) WITH (location = '{{at}}', format_version = {version},
             partitioning = ARRAY['p'])""",
     )
-    table.trino(insert(columns, trino_rows(columns, 1, 1000)))
-    go_through(table, steps_of_trino(table, shape, version))
+    table.trino(insert(IN_TRINO, trino_rows(IN_TRINO, 1, 1000)))
+    go_through(table, steps_of_trino(table, version))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_every_engine_loads_the_version_3_table_after_every_step(share, shape):
-    columns = SPARK_COLUMNS[shape]
+def test_every_engine_loads_the_version_3_table_after_every_step(share):
     table = share(
-        f"spark_{shape}_v3",
-        in_spark=f"""CREATE TABLE {{t}} ({declared(columns)}) USING iceberg PARTITIONED BY (p) LOCATION '{{at}}'
+        "spark_v3",
+        in_spark=f"""CREATE TABLE {{t}} ({declared(IN_SPARK)}) USING iceberg PARTITIONED BY (p) LOCATION '{{at}}'
             TBLPROPERTIES ('format-version' = '3', 'write.delete.mode' = 'merge-on-read',
             'write.update.mode' = 'merge-on-read', 'write.merge.mode' = 'merge-on-read')""",
     )
-    table.sql(insert(columns, spark_rows(columns, 1, 1000)))
-    go_through(table, steps_of_spark(table, shape))
+    table.sql(insert(IN_SPARK, spark_rows(IN_SPARK, 1, 1000)))
+    go_through(table, steps_of_spark(table))
