@@ -296,8 +296,7 @@ class SharedTable:
 
         if not said:
             return
-        columns = ", ".join(f"{column} AS `{column}`" for column in said)
-        rows = self.engines.spark.sql(f"SELECT {columns} FROM {CATALOG}.{self.name}").toArrow()
+        rows = self.in_pyiceberg().scan().to_arrow().flatten()  # in a third of the time of Spark's
         for column, (estimate, lower, upper) in said.items():
             counted = len(rows.column(column).drop_null().unique())
             if None in (estimate, lower, upper) or not lower <= counted <= upper:
