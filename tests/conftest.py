@@ -65,7 +65,9 @@ LONGEST_NAME = 400
 DELTA_AND_GOLDEN = "Spark, Delta and golden tables"
 TOGETHER = ("catalogs", "engines", "face")
 """Folders of tests that share servers and tables, which a second process would start and make again."""
-LONG_FIRST = ("interop", "docs", "server")
+ALONE = ("iceberg_java",)
+"""Folders of tests each of which takes long and shares little, so that any process may run any of them."""
+LONG_FIRST = ("iceberg_java", "interop", "docs", "server")
 """Folders of tests that start processes; what is left after them is short, so that neither process waits in the end."""
 
 
@@ -75,8 +77,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Order the tests, and say what has to run in one process, where there are two.
 
     Each process has a Spark of its own. One gets Delta, which is slow until its code is compiled, and the golden
-    tables, whose directory only one process can have. All other tests go file by file, or by folder of `TOGETHER`, to
-    whichever is free: those with Spark first, then those of `LONG_FIRST`.
+    tables, whose directory only one process can have. All other tests go file by file, by folder of `TOGETHER`, or one
+    by one from those of `ALONE`, to whichever is free: those with Spark first, then those of `LONG_FIRST`.
     """
     with_spark = {item.path for item in items if "spark" in _fixtures_of(item)}
     for item in (item for item in items if item.get_closest_marker("xdist_group") is None):
@@ -479,6 +481,8 @@ def _group(item: pytest.Item) -> str:
     file = item.nodeid.partition("::")[0]
     if "golden_tables" in _fixtures_of(item) or ("spark" in _fixtures_of(item) and "delta" in file):
         return DELTA_AND_GOLDEN
+    if item.path.parent.name in ALONE:
+        return f"{file} {item.name.partition('[')[0]}"  # xdist takes no brackets in names of groups
     return str(item.path.parent.relative_to(ROOT)) if item.path.parent.name in TOGETHER else file
 
 

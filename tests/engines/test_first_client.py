@@ -8,12 +8,15 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.engines import spark_of_first_client
 from tests.server.conftest import Process
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.xdist_group("first client")  # which shares no server with the other tests of the folder
 def test_spark_with_iceberg_1_11_reads_one_file(jars: Callable[[str], list[Path]], tmp_path: Path) -> None:
     service = Process(tmp_path, "--iceberg", "--ttl", "0.1")
     try:
