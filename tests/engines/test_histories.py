@@ -16,7 +16,8 @@ import pyarrow as pa
 import pytest
 
 SEED = int(os.environ.get("PUFFIN_HISTORIES_SEED", "476"))
-HISTORIES, STEPS = 30, 6
+HISTORIES, STEPS = 24, 6
+"""So many have every kind of table, and on each version every step that there is."""
 OURS = 0.4
 """How likely it is that we come after a step; we always come in the end."""
 
