@@ -87,17 +87,20 @@ class S3:
         login = {"access_key": KEY_ID, "secret_key": SECRET, "region": REGION, "endpoint_override": self.url}
         return S3FileSystem(**login, **others)
 
-    def files(self, directory: str) -> dict[str, bytes]:
-        """Return the content of everything below ``bucket/directory``, by the rest of its path."""
+    def names(self, directory: str) -> list[str]:
+        """Return what is below ``bucket/directory``, each by the rest of its path."""
         from pyarrow.fs import FileSelector
 
-        filesystem = self.filesystem()
-        found = filesystem.get_file_info(FileSelector(directory, allow_not_found=True, recursive=True))
-        return {
-            info.path.removeprefix(f"{directory}/"): filesystem.open_input_file(info.path).read()
-            for info in found
-            if info.is_file
-        }
+        found = self.filesystem().get_file_info(FileSelector(directory, allow_not_found=True, recursive=True))
+        return [info.path.removeprefix(f"{directory}/") for info in found if info.is_file]
+
+    def read(self, path: str) -> bytes:
+        """Return the content of ``bucket/path``."""
+        return self.filesystem().open_input_file(path).read()
+
+    def files(self, directory: str) -> dict[str, bytes]:
+        """Return the content of everything below ``bucket/directory``, by the rest of its path."""
+        return {name: self.read(f"{directory}/{name}") for name in self.names(directory)}
 
     def close(self) -> None:
         self._server.shutdown()

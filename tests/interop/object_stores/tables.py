@@ -64,7 +64,7 @@ class IcebergTable:
 
     def versions(self) -> list[str]:
         """Return the names of all versions in the directory."""
-        names = (name.removeprefix("metadata/") for name in self.files())
+        names = (name.removeprefix("metadata/") for name in self.names())
         return sorted(name for name in names if name.startswith("v") and name.endswith(".metadata.json"))
 
     @property
@@ -72,11 +72,17 @@ class IcebergTable:
         """Return the document of the newest version."""
         return self._read(f"{self.location}/metadata/v{len(self.versions())}.metadata.json")
 
+    def names(self) -> list[str]:
+        return self._s3.names(self.prefix)
+
     def files(self) -> dict[str, bytes]:
         return self._s3.files(self.prefix)
 
+    def read(self, name: str) -> bytes:
+        return self._s3.read(f"{self.prefix}/{name}")
+
     def _read(self, location: str) -> dict[str, Any]:
-        return json.loads(self.files()[location.removeprefix(f"{self.location}/")])
+        return json.loads(self.read(location.removeprefix(f"{self.location}/")))
 
     def _write(self, name: str, data: bytes) -> None:
         with self._s3.filesystem().open_output_stream(f"{self.prefix}/metadata/{name}") as stream:

@@ -52,7 +52,7 @@ def test_statistics_of_an_iceberg_directory_stay_current(s3_environment, iceberg
     first = analyze(table.location)
     assert (first.committed, first.attempts, first.files_read) == (True, 1, 1)
     assert table.versions() == ["v1.metadata.json", "v2.metadata.json"]
-    assert table.files()["metadata/version-hint.text"] == b"2"
+    assert table.read("metadata/version-hint.text") == b"2"
     assert table.published["format-version"] == version
     assert distinct(puffin.ndv(table.location).columns) == expected(1000)
 
@@ -62,7 +62,7 @@ def test_statistics_of_an_iceberg_directory_stay_current(s3_environment, iceberg
     assert (second.committed, second.mode, second.files_read) == (True, "incremental", 1)
     assert distinct(puffin.ndv(table.location).columns) == expected(1500)
     assert analyze(table.location).current
-    assert [name for name in table.files() if "probe" in name] == []
+    assert [name for name in table.names() if "probe" in name] == []
     if version < 3:
         listed = StaticTable.from_metadata(
             f"{table.location}/metadata/v4.metadata.json", table.properties
@@ -143,7 +143,7 @@ def test_commit_retries_after_another_writer_puts_the_version_first(directory, s
 
     s3.fault = put_theirs_first
     assert analyze(directory.location).attempts == 2
-    assert directory.files()["metadata/v2.metadata.json"] == theirs
+    assert directory.read("metadata/v2.metadata.json") == theirs
     assert directory.published["properties"]["theirs"] == "kept"
     assert directory.versions()[-1] == "v3.metadata.json"
     assert distinct(puffin.ndv(directory.location).columns) == expected(1000)
@@ -162,8 +162,8 @@ def test_unclear_failure_keeps_the_statistics_file(directory, s3, monkeypatch):
     s3.fault = lambda path: "fail" if path.endswith("/v2.metadata.json") else None
     with pytest.raises(CommitUnknownError, match="the statistics file is kept"):
         analyze(directory.location)
-    (statistics,) = (name for name in directory.files() if name.startswith("metadata/") and name.endswith(".stats"))
-    assert statistics.replace("metadata/", "_puffin_sidecar/") in directory.files()
+    (statistics,) = (name for name in directory.names() if name.startswith("metadata/") and name.endswith(".stats"))
+    assert statistics.replace("metadata/", "_puffin_sidecar/") in directory.names()
     assert directory.versions() == ["v1.metadata.json"]
 
 
