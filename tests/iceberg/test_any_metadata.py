@@ -167,7 +167,7 @@ def test_unchanged_table_is_read_planned_and_committed_to(table):
             use()
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(data=st.data())
 @pytest.mark.table_kind("Metadata that breaks the specification in one place")
 def test_any_value_anywhere_raises_only_our_errors(table, data):

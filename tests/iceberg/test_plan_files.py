@@ -254,7 +254,7 @@ def test_damaged_metadata_raises_only_our_errors(make_table):
     table.snapshot(*(data(table, f"{i}.parquet") | {"partition": (Decimal("1.25"),)} for i in range(4)))
     for path in metadata_files(table):
         whole = path.read_bytes()
-        for at in range(0, len(whole), 3):
+        for at in range(0, len(whole), 7):
             damaged = bytearray(whole)
             damaged[at] ^= 0x55
             path.write_bytes(damaged)

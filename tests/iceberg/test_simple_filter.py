@@ -155,7 +155,7 @@ def by_pyiceberg(where: str) -> object:
     return meaning(filters.Binder(SCHEMA, {}).bind(rewrite_not(parse(where))))
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(FILTERS)
 @example("i=true or i!=1.50")
 @example("n in (0, 1.50)")

@@ -124,7 +124,7 @@ def _partition(file):
 KINDS = [name for name in vars(Commits) if not name.startswith("_")]
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(kinds=st.lists(st.sampled_from(KINDS), min_size=3, max_size=10), seed=st.integers(0, 2**32))
 def test_changes_equal_the_differences_of_whole_plans(make_history, kinds, seed):
     history = make_history()
