@@ -1,7 +1,7 @@
 """
 The whole loop on tables that Spark wrote with deletes: analyze, commit, look up, and plan.
 
-Every format version in the file-system catalog and those that a REST catalog has by now; Spark counts the truth.
+Every format version in the file-system catalog; Spark counts the truth.
 """
 
 from __future__ import annotations
@@ -17,20 +17,13 @@ TABLES = {
     "hadoop.loop.v1": (1, "copy-on-write", set()),
     "hadoop.loop.v2": (2, "merge-on-read", {"PARQUET"}),
     "hadoop.loop.v3": (3, "merge-on-read", {"PUFFIN"}),
-    "rest.loop.v2": (2, "merge-on-read", {"PARQUET"}),
-    "rest.loop.v3": (3, "merge-on-read", {"PUFFIN"}),
 }
 
 
-@pytest.fixture(scope="module")
-def namespace(spark_rest):
-    spark_rest.sql("CREATE NAMESPACE rest.loop")
-
-
 @pytest.fixture(scope="module", params=TABLES)
-def table(spark_rest, namespace, request):
+def table(spark, request):
     """A partitioned table with two appends and a delete: position deletes in v2, deletion vectors in v3."""
-    spark, name = spark_rest, request.param
+    name = request.param
     version, deletes, formats = TABLES[name]
     spark.sql(
         f"""CREATE TABLE {name} (id bigint, k int, s string, day date, st struct<x: int, deep: struct<y: string>>)
