@@ -1,7 +1,7 @@
 """
 Statistics and indexes that are kept current step by step are right, whatever happened to the table.
 
-Spark makes seven tables of different kinds and does to each what a random generator says. After every step the
+Spark makes tables of different kinds and does to each what a random generator says. After every step the
 statistics are brought up to date and held against a run over all rows: the sketches have to be the same bytes, and
 those by partition, which every other table has, and what is counted besides the same numbers. Sketches are small (32
 nominal entries), so that a few hundred rows are many. The index is brought up to date now and then, and plans are held
@@ -31,7 +31,7 @@ from tests.index.probes import IndexedTable, Played
 from tests.index.whole_files import IcebergFiles
 from tests.interop.spark_history import History
 
-HISTORIES, STEPS = max(5, int(os.environ.get("PUFFIN_INDEX_HISTORIES", "0"))), 5
+HISTORIES, STEPS = int(os.environ.get("PUFFIN_INDEX_HISTORIES", "3")), 5
 LG_K = 5
 
 
