@@ -16,7 +16,7 @@ FOUR_DAYS = 4 * 24 * 3600  # remove_orphan_files leaves files of the last three 
 
 @pytest.fixture
 def analyzed(spark, analyze_table):
-    """Makes a table of two appends, 400 rows, analyzes the given columns, and returns its name."""
+    """Makes a table of two files, 400 rows, analyzes the given columns, and returns its name."""
 
     def make(name: str, **options) -> str:
         name = f"hadoop.goes_on.{name}"
@@ -24,18 +24,17 @@ def analyzed(spark, analyze_table):
             f"""CREATE TABLE {name} (id bigint, s string, d date) USING iceberg
                 TBLPROPERTIES ('format-version' = '2', 'write.delete.mode' = 'merge-on-read')"""
         )
-        for first in (0, 200):
-            append(spark, name, first)
+        append(spark, name, 0, 400)
         analyze_table(name, **options)
         return name
 
     return make
 
 
-def append(spark, name: str, first: int) -> None:
+def append(spark, name: str, first: int, end: int) -> None:
     spark.sql(
         f"""INSERT INTO {name} SELECT id, concat('s', id % 30), date_add(DATE'2024-01-01', CAST(id % 9 AS int))
-            FROM range({first}, {first + 200})"""
+            FROM range({first}, {end}, 1, 2)"""
     )
 
 
@@ -52,7 +51,7 @@ def test_spark_reads_appends_and_deletes(spark, analyzed, open_table, analyze_ta
     """A delete adds only delete files; the entry of the earlier snapshot survives both."""
     name = analyzed("writes")
     entries = open_table(name).open().state.statistics
-    append(spark, name, 400)
+    append(spark, name, 400, 600)
     spark.sql(f"DELETE FROM {name} WHERE id % 2 = 0")
     assert spark.table(f"{name}.delete_files").count() > 0
     assert (spark.table(name).count(), spark.sql(f"SELECT sum(id) FROM {name}").first()[0]) == (300, 90_000)
@@ -102,7 +101,7 @@ def test_lookup_uses_ancestor_statistics_after_a_rewrite(spark, analyzed, open_t
 def test_expiring_a_snapshot_removes_only_its_statistics(spark, analyzed, open_table, analyze_table, planner_ndv):
     name = analyzed("expired")
     (old,) = open_table(name).open().state.statistics.values()
-    append(spark, name, 400)
+    append(spark, name, 400, 600)
     new = analyze_table(name).entry
     expired = call(spark, "expire_snapshots", name, "older_than => now()", "retain_last => 1")
     assert expired["deleted_statistics_files_count"] == 1
