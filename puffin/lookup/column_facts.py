@@ -79,6 +79,7 @@ def facts_of_column(opened: TableSnapshot, column: Column, now: Interval) -> Rea
     # Without a usable sketch, the stored bounds may be those of other values.
     least, greatest = (None, None) if of is None else (summary.min, summary.max)
     is_required = column.field_id in opened.state.required_columns and not summary.null_count
+    is_required &= not opened.columns_by_id[column.field_id].is_absent
     facts = ColumnFacts(
         type=type_,
         rows=int(now.upper) if summary.row_count is None else summary.row_count,

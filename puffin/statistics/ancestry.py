@@ -58,7 +58,7 @@ class KnownSketch:
 
     @property
     def column(self) -> Column:
-        """The column as it is now, which must be a primitive one of the current schema."""
+        """The column as the snapshot asked for has it; it must be a primitive one of the current schema."""
         return self.columns[self.blob.fields[0]]
 
     @functools.cached_property

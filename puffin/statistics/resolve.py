@@ -44,7 +44,7 @@ def nearest_partition_sketches(
     known: Iterable[KnownSketch], stored: StoredBlobs
 ) -> tuple[tuple[KnownSketch, PartitionSketches] | None, list[PuffinError]]:
     """
-    The nearest readable partition sketches of a column, if there are any, and what is wrong with nearer ones.
+    The nearest partition sketches of a column that are readable and of its values, and what is wrong with nearer ones.
 
     A property in table metadata announces them, so that no file is opened in vain.
     """
@@ -52,11 +52,15 @@ def nearest_partition_sketches(
 
     errors: list[PuffinError] = []
     for each in known:
-        if each.properties.partitions is not None:
-            try:
-                return (each, stored.require(each, PARTITION_SKETCHES)), errors
-            except PuffinError as exc:
-                errors.append(exc)
+        if each.properties.partitions is None:
+            continue
+        if each.mapping_changed is not None:
+            errors.append(UnsupportedError(each.mapping_changed))
+            continue
+        try:
+            return (each, stored.require(each, PARTITION_SKETCHES)), errors
+        except PuffinError as exc:
+            errors.append(exc)
     return None, errors
 
 

@@ -23,10 +23,9 @@ from puffin.tables.document import (
 from puffin.tables.schema import field_ids, primitive_columns, required_leaves, reused_names
 from puffin.values.value_type import is_hashable
 
-_ABOUT_SCHEMAS_AND_PARTITIONS = (
+_WITHOUT_HISTORY = (
     *("format-version", "location", "schemas", "schema", "current-schema-id"),
-    *("partition-specs", "partition-spec", "default-spec-id"),
-    "refs",
+    *("partition-specs", "partition-spec", "default-spec-id", "refs"),
 )
 _NULLS = "nulls"
 
@@ -222,7 +221,7 @@ class TableState:
         if column.is_absent:
             return f"its statistics count values of column {column.name}, which the snapshot lacks"
         if noted == _NULLS:
-            return f"its statistics are of an older snapshot, which lacks column {column.name}"
+            return f"column {column.name} was null when it was counted, since the snapshot lacked it"
         return f"the table's name mapping of column {column.name} has changed since it was made"
 
     def columns_at(self, snapshot: Snapshot) -> Mapping[int, Column]:
@@ -230,19 +229,27 @@ class TableState:
         The columns of the current schema by field id, as the rows of a snapshot have them.
 
         Engines read the current snapshot, and those at the ends of branches, under the current schema, and any other
-        under its own. A column that this lacks is then null: neither its default nor the name mapping counts.
+        under its own. A column that this lacks is then null, even if it has a default, or data files have it: by name,
+        or since an earlier schema.
         """
-        schemas = all_schemas(self.document) if snapshot.schema_id is not None else []
-        had = next((field_ids(each) for each in schemas if each.get("schema-id") == snapshot.schema_id), None)
-        if had is None or snapshot.snapshot_id in self._heads:
+        if snapshot.schema_id is None or snapshot.snapshot_id in self._heads:
             return self.columns_by_id
-        is_mapped = NAME_MAPPING in self.properties
-        return {
-            column.field_id: dataclasses.replace(column, path=(), defaults=())
-            if column.field_id not in had and (is_mapped or any(each is not None for each in column.defaults))
-            else column
-            for column in self.columns
+        schemas = {id_: each for each in all_schemas(self.document) if isinstance(id_ := each.get("schema-id"), int)}
+        schema = schemas.get(snapshot.schema_id)
+        lacking = set() if schema is None else self.columns_by_id.keys() - field_ids(schema)
+        if not lacking:
+            return self.columns_by_id
+        before = {each.schema_id for each in self.ancestors(snapshot.snapshot_id)}
+        may_be_in_files = set[int]().union(*(field_ids(schemas[id_]) for id_ in schemas.keys() & before))
+        if NAME_MAPPING in self.properties:
+            may_be_in_files = lacking
+        null = {
+            field_id: dataclasses.replace(column, path=(), defaults=())
+            for field_id, column in self.columns_by_id.items()
+            if field_id in lacking
+            if field_id in may_be_in_files or any(default is not None for default in column.defaults)
         }
+        return {**self.columns_by_id, **null}
 
     @functools.cached_property
     def _heads(self) -> frozenset[int | None]:
@@ -262,8 +269,8 @@ class TableState:
         return types.pop() if len(types) == 1 else None
 
     def without_history(self) -> TableState:
-        """The same state, with only schemas and partition specs in its document, which takes far less memory."""
-        kept = {key: self.document[key] for key in _ABOUT_SCHEMAS_AND_PARTITIONS if key in self.document}
+        """The same state, with only schemas, partition specs and refs in its document, which takes far less memory."""
+        kept = {key: self.document[key] for key in _WITHOUT_HISTORY if key in self.document}
         return dataclasses.replace(self, document=kept)
 
     @functools.cached_property

@@ -25,17 +25,17 @@ MAPPING = [{"field-id": 1, "names": ["id"]}, {"field-id": 2, "names": ["era"]}]
 class Table:
     """Five rows in snapshot 1, and then a column ``era``, which snapshots get when they have other rows."""
 
-    def __init__(self, made: HandMadeTable, *append: Any) -> None:
+    def __init__(self, made: HandMadeTable, *append: Any, **of_file: Any) -> None:
         self.made = made
         self.name = str(made.root)
         self.files: list[dict[str, Any]] = []
-        self.append(*append)
+        self.append(*append, **of_file)
         made.evolve([ID, ERA])
         self.publish()
 
-    def append(self, rows: dict[str, Any], ids: dict[str, int] | None = IDS) -> None:
+    def append(self, rows: dict[str, Any], ids: dict[str, int] | None = IDS, **of_file: Any) -> None:
         path = self.made.write(f"{len(self.files)}.parquet", pa.table({k: list(v) for k, v in rows.items()}), ids)
-        self.files.append(self.made.data(path))
+        self.files.append(self.made.data(path, **of_file))
         parent, now = self.made.document.get("current-snapshot-id"), self.made.snapshot(*self.files)
         more = {"schema-id": self.made.document["current-schema-id"]}
         of_parent = {} if parent is None else {"parent-snapshot-id": parent}
@@ -96,7 +96,7 @@ def test_nulls_of_an_older_snapshot_answer_for_no_later_one(table: Table) -> Non
     table.analyze(1)
     (answer,) = puffin.ndv(table.name, ["era"]).columns
     assert (answer.source, answer.ndv) == ("missing", None)
-    assert "lacks column era" in (answer.reason or "")
+    assert "since the snapshot lacked it" in (answer.reason or "")
     found = puffin.estimate(table.name, where="era = 'early'").rows
     assert found.lower <= 5 <= found.upper
 
@@ -121,6 +121,39 @@ def test_older_snapshot_takes_nothing_by_name_for_a_column_that_it_lacks(
     table.add_late_rows()
     assert era(table.analyze(1)) == (0, "full")
     assert era(table.analyze()) == (2, "full")
+
+
+@pytest.mark.parametrize("analyzed_while_current", [False, True])
+def test_sketches_by_partition_are_of_the_snapshots_own_columns(
+    make_table: Callable[..., HandMadeTable], analyzed_while_current: bool
+) -> None:
+    made = make_table([ID], version=3, spec=[(1, "identity")])
+    table = Table(made, {"id": [5] * 3}, partition=(5,))
+    if analyzed_while_current:
+        table.analyze(partitions=True)
+    table.append({"id": [5], "era": ["late"]}, partition=(5,))
+    table.publish()
+    if not analyzed_while_current:
+        table.analyze(1, partitions=True)
+    (answer,) = puffin.ndv(table.name, ["era"], where="id = 5", snapshot_id=1 if analyzed_while_current else 2).columns
+    assert (answer.source, answer.ndv) == ("missing", None)
+    table.analyze(1, partitions=True)
+    table.analyze(2, partitions=True)
+    for snapshot_id, ndv in ((1, 0), (2, 2)):
+        (answer,) = puffin.ndv(table.name, ["era"], where="id = 5", snapshot_id=snapshot_id).columns
+        assert (answer.source, answer.ndv) == ("snapshot", ndv)
+
+
+def test_column_of_an_earlier_schema_is_null_under_one_that_lacks_it(table: Table) -> None:
+    """The files have it, and the current schema has it again."""
+    table.add_late_rows()
+    had, table.made.document["current-schema-id"] = table.made.document["current-schema-id"], 0
+    table.append({"id": [7]})
+    table.made.document["current-schema-id"] = had
+    table.append({"id": [8], "era": ["late"]})
+    table.publish()
+    assert era(table.analyze(2)) == (2, "full")
+    assert era(table.analyze(3)) == (0, "full")
 
 
 @pytest.mark.parametrize(("kind", "ndv"), [("branch", 1), ("tag", 0)])
