@@ -9,7 +9,7 @@ from typing import Any
 from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.answer import SNAPSHOT, ColumnAnswer, Distinct
 from puffin.statistics.basis import CARRIED, READ_ALL
-from puffin.statistics.kinds import JOINT, PARTITION_SKETCHES
+from puffin.statistics.kinds import JOINT, PARTITION_SKETCHES, SUMMARY
 from puffin.statistics.kinds.theta import distinct_of
 from puffin.tables.base import Column, Snapshot, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
@@ -156,7 +156,7 @@ def report(
         table=opened.name,
         format=opened.state.format,
         snapshot=opened.snapshot,
-        columns=decision.current or tuple(_answer(computed, opened.snapshot) for computed in columns),
+        columns=decision.current or tuple(_answer(target, computed) for computed in columns),
         mode=FULL if any(computed.plan.basis == READ_ALL for computed in columns) else INCREMENTAL,
         entry=published.entry,
         current=decision.current is not None and published.attempts == 0,
@@ -182,16 +182,19 @@ def _needs(computation: Computation) -> Needs | None:
     return Needs.of(read, computation.files_read - packed, packed) if read else None
 
 
-def _answer(computed: Computed, snapshot: Snapshot) -> ColumnAnswer:
-    plan = computed.plan
-    return ColumnAnswer(
+def _answer(target: Target, computed: Computed) -> ColumnAnswer:
+    plan, summary = computed.plan, SUMMARY.of(computed.values)
+    answer = ColumnAnswer(
         plan.column,
         distinct_of(computed.values),
-        snapshot.snapshot_id,
+        target.opened.snapshot.snapshot_id,
         SNAPSHOT,
         basis=plan.basis,
         reason=plan.reason,
     )
+    if summary is None or not target.keeps_values(plan.column):
+        return answer.with_summary(None)
+    return answer.with_summary(summary.to_column(plan.column.type))
 
 
 def _joint(state: TableState, decision: Decision, columns: Sequence[Computed]) -> Iterator[JointReport]:

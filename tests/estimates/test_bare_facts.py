@@ -132,11 +132,14 @@ def test_groups_are_at_most_the_values_between_min_and_max(tmp_path: Path, row_c
     every = {f"c{at}": chance.permutation(40_000) % 20_000 + at for at in range(8)}
     days = {f"d{at}": pa.array(every[f"c{at}"], pa.int32()).cast(pa.date32()) for at in range(4)}
     write_deltalake(tmp_path / "t", pa.table({**every, **days}))
-    analyze(str(tmp_path / "t"), Options(row_counts=row_counts))
+    report = analyze(str(tmp_path / "t"), Options(row_counts=row_counts))
     lookup = Lookup()
-    found = [lookup.estimate(str(tmp_path / "t"), group_by=[column]).groups for column in (*every, *days)]
-    assert max(groups.upper for groups in found) == 20_000
-    assert all(groups.lower < groups.rows <= groups.upper for groups in found)
+    found = lookup.ndv(str(tmp_path / "t")).columns
+    assert [column.distinct for column in report.columns] == [column.distinct for column in found]
+    assert 20_000 in [column.distinct.upper for column in report.columns]
+    groups = [lookup.estimate(str(tmp_path / "t"), group_by=[column]).groups for column in (*every, *days)]
+    assert max(each.upper for each in groups) == 20_000
+    assert all(each.lower < each.rows <= each.upper for each in groups)
 
 
 def test_bounds_too_far_apart_for_a_double_tell_no_share() -> None:
