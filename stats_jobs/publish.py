@@ -13,7 +13,7 @@ from puffin.statistics.basis import CARRIED, READ_ALL
 from puffin.statistics.blob_properties import HASHED_HERE
 from puffin.statistics.damage import damaged_entries
 from puffin.statistics.draft import FileOptions, StatisticsDraft, surplus_entries
-from puffin.statistics.kinds import DISTRIBUTION, JOINT, PARTITION_SKETCHES, SUMMARY
+from puffin.statistics.kinds import DISTRIBUTION, JOINT, PARTITION_SKETCHES, ROW_COUNTS, SUMMARY
 from puffin.statistics.private_state.upkeep import remove_lost_state
 from puffin.tables.base import SnapshotSelector, StatisticsEntry
 from puffin.tables.commit import commit_statistics
@@ -147,6 +147,6 @@ def _statistics(target: Target, computed: Computed) -> ColumnStatistics:
             kept.pop(DISTRIBUTION, None)
         if (summary := SUMMARY.of(values)) is not None:
             values = changed(values, {SUMMARY: summary.without_bounds()})
-    # An incremental run may build on incomplete statistics; a later run completes them.
-    lost = options.kinds if options.mode == INCREMENTAL else ()
+    # An incremental run may build on statistics without row counts; a later run completes them.
+    lost = (ROW_COUNTS,) if options.mode == INCREMENTAL else ()
     return ColumnStatistics(plan.column, values, provenance, kept, lost, computed.deltas)

@@ -69,7 +69,7 @@ class Kind(ABC, Generic[T]):
         name: The type of its blobs; any name for a kind without blobs.
         title: The name of its values in messages.
         codec: Its ``to_bytes`` and ``from_bytes`` write and read the payload of a blob, or raise CorruptError.
-        is_default: Whether every run keeps it, so that it is missing if it is neither stored nor noted as omitted.
+        is_default: Whether every run stores it, or notes it as omitted.
     """
 
     lg_k: int = DEFAULT_LG_K

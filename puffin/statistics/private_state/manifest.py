@@ -11,8 +11,8 @@ The manifest of a statistics file: its private blobs, and the parts that hold th
 
 A part is a Puffin file with one of our blobs for each type, field and snapshot; it may also hold blobs that were
 replaced since. ``snapshot-id`` is that of the sketches in the statistics file, ``stored-snapshot-id`` that in the part:
-an older one if the rows are the same. ``omitted`` lists blobs that nobody wanted; a blob in neither list is lost. The
-manifest names its statistics file and that file's size, so that a copied or renamed manifest is not used for another.
+an older one if the rows are the same. ``omitted`` lists blobs that nobody wanted. Row counts in neither list are lost.
+The manifest names its statistics file and that file's size, so that a copied or renamed one is not used for another.
 
 A private blob may have deltas: blobs of the same type and field in other parts, of rows that came later (see
 `puffin.statistics.deltas`). They are listed as it is, with ``"delta": 1`` and so on. Such a manifest has format version
