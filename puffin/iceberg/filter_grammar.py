@@ -23,7 +23,7 @@ _QUOTED_OR_NUMBERS = re.compile(
     rf"{_QUOTED.pattern}  |  (?P<numbers>\(\s*{_NUMBER}(?:\s*,\s*{_NUMBER})+\s*\))", _QUOTED.flags
 )
 _DIGITS = re.compile(r"[0-9.]+")
-_POWER = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)e[+-]?(?:[1-3][0-9]{2}|[0-9]{1,2})"  # beyond those of doubles
+_POWER = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)e[+-]?0*(?:[1-3][0-9]{2}|[0-9]{1,2})"  # beyond those of doubles
 _QUOTED_OR_POWER = re.compile(
     rf"{_QUOTED.pattern}  |  (?<![A-Za-z0-9_$.])(?P<power>{_POWER})(?![A-Za-z0-9_$.])", _QUOTED.flags
 )

@@ -35,7 +35,8 @@ def expected_at(where: str, place: int) -> str:
     for quoted in _QUOTED.finditer(where):
         if quoted["open"] is not None:
             return _TEXT
-        if quoted.start() <= place < quoted.end() and _LINE_BREAKS.search(quoted[0]) is not None:
+        is_text = quoted[0].startswith("'")
+        if is_text and quoted.start() <= place < quoted.end() and _LINE_BREAKS.search(quoted[0]) is not None:
             return _LINE_BREAK
     compared, uncompared = _COMPARED.search(before), _UNCOMPARED.search(before)
     if compared is not None and compared["op"] and _NULL.match(rest):
