@@ -205,16 +205,24 @@ def _as_arrow(array: Any) -> pa.Array | pa.ChunkedArray:
             raise UsageError(f"array: expected {expected}, found a {found}; pyarrow.array makes one")
         array = pa.chunked_array(array)
     for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else (array,):
-        _check_valid(chunk)
+        try:
+            _as_bytes(chunk).validate(full=True)
+        except pa.ArrowException as exc:
+            said = in_one_line(exc)
+            raise CorruptDataFileError(f"array: expected a valid one of Arrow type {array.type}: {said}") from exc
     return array
 
 
-def _check_valid(array: pa.Array) -> None:
-    """Refuse offsets and indices that lead out of the buffers, where hashing would read on; any bytes are a string."""
+_BYTES_OF = {
+    pa.string(): pa.binary(),
+    pa.large_string(): pa.large_binary(),
+    pa.string_view(): pa.binary_view(),
+}
+
+
+def _as_bytes(array: pa.Array) -> pa.Array:
+    """The array with bytes for strings, since a string may have any bytes: offsets and indices are to be checked."""
     stored = storage_of(array)
-    as_bytes = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}.get(stored.type)
-    try:
-        (stored if as_bytes is None else stored.view(as_bytes)).validate(full=True)
-    except pa.ArrowException as exc:
-        said = in_one_line(exc)
-        raise CorruptDataFileError(f"array: expected a valid one of Arrow type {array.type}: {said}") from exc
+    if isinstance(stored, pa.DictionaryArray):
+        return pa.DictionaryArray.from_arrays(stored.indices, _as_bytes(stored.dictionary), safe=False)
+    return stored.view(_BYTES_OF.get(stored.type, stored.type))
