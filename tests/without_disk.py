@@ -1,7 +1,7 @@
 """
-Nothing waits for the disk: no machine loses its power in a test, so no file has to be there afterwards.
+Tests do not wait for the disk. They need no file after a machine has lost its power.
 
-A wait takes about as long as to read a small table, and a commit to SQLite has four of them.
+A wait takes about as long as to read a small table, and a commit to SQLite waits four times.
 """
 
 from __future__ import annotations

@@ -23,6 +23,13 @@ counts = [sum(sum(getattr(each, kind).values()) for each in stats) for kind in (
 print(json.dumps([kernels.__file__, modules[0].__file__, *counts]))
 """
 
+TASKS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import puffin.files.task_reader, stats_jobs.connect_tasks, stats_jobs.execute, stats_jobs.merge, stats_jobs.packed
+print(stats_jobs.execute.__file__)
+"""
+
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -52,3 +59,9 @@ def test_archive_whose_place_cannot_be_written_stays_packed(archive: Path, tmp_p
     Path(f"{place}.kernels").symlink_to("nowhere/at/all")
     assert unpacked(str(place)) is None
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
+
+
+def test_executors_need_nothing_of_ours_beside_the_archive(archive: Path) -> None:
+    """Workers of the Spark that tests share take our packages from the checkout."""
+    run = subprocess.run([sys.executable, "-c", TASKS, archive], check=True, capture_output=True, text=True)
+    assert Path(run.stdout.strip()).is_relative_to(archive)
