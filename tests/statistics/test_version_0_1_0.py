@@ -13,6 +13,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import puffin
+from puffin.delta.snapshot import DeltaSnapshot
 from puffin.format import PuffinReader
 from puffin.statistics.answer import Distinct
 from puffin.storage import LocalStore
@@ -106,3 +107,19 @@ def test_run_of_one_column_leaves_others_of_version_0_1_0_to_build_on(people: st
     assert bases == dict.fromkeys(bases, "added-files") | {"id": "carried"}
     assert report.rows_read == 1
     assert [column.summary.min for column in puffin.ndv(people, ["name"]).columns] == ["m0"]
+
+
+def test_bounds_of_version_0_1_0_are_searched_once(people: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search reads the metadata of all files."""
+    searched: list[int] = []
+    search = DeltaSnapshot.closer_bounds
+
+    def counted(self: DeltaSnapshot, known: Any) -> Any:
+        searched.append(len(known))
+        return search(self, known)
+
+    monkeypatch.setattr(DeltaSnapshot, "closer_bounds", counted)
+    for row in (1000, 1001, 1002):
+        append(people, row)
+        analyze(people, Options(mode="incremental"))
+    assert [count for count in searched if count] == [5]
