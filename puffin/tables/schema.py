@@ -20,16 +20,8 @@ def primitive_columns(schema: Mapping[str, Any]) -> tuple[Column, ...]:
 
 
 def field_ids(schema: Mapping[str, Any]) -> frozenset[int]:
-    """
-    The id of every field of a schema, also inside structs, lists and maps.
-
-    Raises:
-        CorruptMetadataError: A field has no id.
-    """
-    try:
-        return frozenset(_ids(schema))
-    except (KeyError, TypeError) as exc:
-        raise CorruptMetadataError(f"schema {schema.get('schema-id')}: expected fields with ids") from exc
+    """The id of every field of a schema, also inside structs, lists and maps."""
+    return frozenset(_ids(schema))
 
 
 def required_leaves(struct: Mapping[str, Any]) -> frozenset[int]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from puffin.errors import ColumnNotFound, CorruptMetadataError, SnapshotNotFound, UnsupportedTypeError
+from puffin.errors import ColumnNotFound, CorruptMetadataError, SnapshotNotFound, UnsupportedTypeError, said_by
 from puffin.storage import FileInfo
 from puffin.tables.arguments import did_you_mean
 from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry, natural_number
@@ -236,11 +236,11 @@ class TableState:
             return self.columns_by_id
         schemas = {id_: each for each in all_schemas(self.document) if isinstance(id_ := each.get("schema-id"), int)}
         schema = schemas.get(snapshot.schema_id)
-        lacking = set() if schema is None else self.columns_by_id.keys() - field_ids(schema)
+        lacking = set() if schema is None else self.columns_by_id.keys() - self._ids(field_ids, schema)
         if not lacking:
             return self.columns_by_id
         before = {each.schema_id for each in self.ancestors(snapshot.snapshot_id)}
-        may_be_in_files = set[int]().union(*(field_ids(schemas[id_]) for id_ in schemas.keys() & before))
+        may_be_in_files = set[int]().union(*(self._ids(field_ids, schemas[id_]) for id_ in schemas.keys() & before))
         if NAME_MAPPING in self.properties:
             may_be_in_files = lacking
         null = {
@@ -286,8 +286,17 @@ class TableState:
         Engines can be told to require a column that had nulls, so no schema may have had it without.
         """
         schemas = [current_schema(self.document), *all_schemas(self.document)]
-        optional = frozenset[int]().union(*(field_ids(each) - required_leaves(each) for each in schemas))
-        return required_leaves(schemas[0]) - optional
+        required = [self._ids(required_leaves, each) for each in schemas]
+        optional = (self._ids(field_ids, each) - of_it for each, of_it in zip(schemas, required, strict=True))
+        return required[0].difference(*optional)
+
+    def _ids(self, find: Callable[[Mapping[str, Any]], frozenset[int]], schema: Mapping[str, Any]) -> frozenset[int]:
+        """The ids that a function finds in a schema, which may be an older one that nobody has checked."""
+        try:
+            return find(schema)
+        except (KeyError, TypeError, AttributeError) as exc:
+            about = f"{self.name}: schema {schema.get('schema-id')}"
+            raise CorruptMetadataError(f"{about}: expected fields with ids and types: {said_by(exc)}") from exc
 
     def has_column(self, name: str) -> bool:
         """Whether the schema has such a primitive column."""

@@ -112,3 +112,18 @@ def test_columns_below_a_struct_with_a_default_can_be_requested(make_table):
 def test_schema_of_another_form_is_corrupt(schema):
     with pytest.raises(CorruptMetadataError, match="schema: "):
         primitive_columns(schema)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        *({}, {"fields": None}, {"fields": [{"name": "id"}]}, {"fields": [{"id": [1], "required": True}]}),
+        *({"fields": [{"id": 1, "required": True}]}, {"fields": [1]}),
+    ],
+)
+def test_broken_schema_of_an_older_snapshot_is_told_with_its_table(make_table, broken):
+    table = make_table(FIELDS, version=3)
+    table.document["schemas"].append({"schema-id": 7, **broken})
+    state = table.state()
+    with pytest.raises(CorruptMetadataError, match=f"^{re.escape(state.name)}: schema 7: expected fields with ids and"):
+        _ = state.required_columns
