@@ -56,10 +56,11 @@ class _WithoutDistributions(Options):
         return tuple(kind for kind in super().kinds if kind != DISTRIBUTION)
 
 
+# What stands beside engines that count distinct values, and nothing else, makes sketches alone.
 _OPTIONS = {
-    OURS: Options(mode="full", dry_run=True),
+    OURS: Options(mode="full", dry_run=True, row_counts=False),
     OURS_COMMIT: Options(mode="full"),
-    OURS_ON_EXECUTORS: Options(mode="full", dry_run=True, driver_bytes=0),
+    OURS_ON_EXECUTORS: Options(mode="full", dry_run=True, row_counts=False, driver_bytes=0),
     OURS_UNCOMMITTED: Options(mode="full", commit=False),
     OURS_SKETCHES: Options(mode="full", commit=False, row_counts=False),
     OURS_COUNTS: _WithoutDistributions(mode="full", commit=False),
