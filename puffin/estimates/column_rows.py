@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from puffin.estimates.counted import Counted
+from puffin.estimates.counted import Counted, Numbers
 from puffin.estimates.facts import ColumnFacts
 from puffin.estimates.hashed_rows import Found, HashedRows, values_left
 from puffin.estimates.interval import NOTHING, Interval
@@ -133,11 +133,22 @@ class ColumnRows:
     @functools.cached_property
     def spread(self) -> Spread:
         """How rows are spread over the values, null among them."""
-        distinct, nulls = self.distinct.rows, self.nulls.lower  # a guess at nulls would be one large group
+        rows, values = self._each
+        nulls = self.nulls.lower  # a guess at nulls would be one large group
+        return Spread.of_rows(np.append(rows, nulls), np.append(values, 1))
+
+    @property
+    def spread_of_values(self) -> Spread:
+        """How the rows that have a value are spread over the values."""
+        return Spread.of_rows(*self._each)
+
+    @property
+    def _each(self) -> tuple[Numbers, Numbers]:
+        """The rows of values, and for how many values each of them stands."""
+        distinct, nulls = self.distinct.rows, self.nulls.lower
         one = np.array([(self.facts.rows - nulls) / distinct if distinct else 0.0]), np.array([distinct])
         rows, values = one if self._hashed is None else self._hashed.each
-        rows, values = np.append(rows, (nulls, self.empty)), np.append(values, (1, 1))
-        return Spread.of(rows / max(float(rows @ values), 1), values)
+        return np.append(rows, self.empty), np.append(values, 1)
 
     @property
     def known_values(self) -> KnownValues | None:

@@ -35,6 +35,11 @@ class Spread(NamedTuple):
         return cls(share[is_there] / count[is_there], count[is_there])
 
     @classmethod
+    def of_rows(cls, rows: Numbers, values: Numbers) -> Spread:
+        """From the rows of values, and for how many values each of them stands."""
+        return cls.of(rows / max(float(rows @ values), 1), values)
+
+    @classmethod
     def even(cls, values: float) -> Spread:
         """Of so many values that all have the same share."""
         return cls(np.array([1 / max(values, 1)]), np.array([values], np.float64))

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from puffin.index.file_filters import expected_rows
+from puffin.lookup.estimates import Estimator
 from puffin.lookup.planner import answer_from
 from puffin.lookup.question import Question
 from puffin.planning.advice import ColumnAdvice, IndexFacts, advise_column, chosen_rate
@@ -51,13 +52,14 @@ def advise(table: Table, columns: Sequence[str] | None = None, fpp: float | None
     tasks = () if opened.is_empty else opened.tasks
     metrics = opened.file_metrics(chosen) if tasks else {}
     rows = [expected_rows(task.data_file) for task in tasks]
-    found = []
+    estimator, found = Estimator(opened), []
     for column, answer in zip(chosen, answers, strict=True):
         distinct = answer.distinct
         facts = IndexFacts(
             column=column,
             ndv=None if distinct is None else distinct.ndv,
             most=None if distinct is None else distinct.upper,
+            frequencies=None if distinct is None else estimator.column(column.field_id).spread_of_values,
             metrics=metrics.get(column.field_id, ()),
             rows=rows,
             is_constant=_constant(state, column, tasks),

@@ -1,9 +1,9 @@
 """
 Whether an index of a column would pay, from statistics and bounds alone.
 
-A key is one of the distinct values. Bounds tell how many files it is within the bounds of. The number of distinct
-values tells how often a key repeats; its rows are taken to be spread by chance over those files. That gives the files
-that hold the key, which no index can exclude, and the distinct values of each file, hence the size of its filter.
+A key is one of the distinct values. Bounds tell how many files it is within the bounds of. Statistics tell how often
+keys repeat; the rows of each are taken to be spread by chance over those files. That gives the files that hold a key,
+which no index can exclude, and the distinct values of each file, hence the size of its filter.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from puffin.index.sizes import DEFAULT_FPP, check_fpp, index_bytes
 from puffin.index.value_hashes import is_indexable
@@ -34,6 +33,7 @@ class IndexFacts:
     Attributes:
         ndv: The number of distinct values, None if there are no statistics.
         most: The upper bound of ``ndv``.
+        frequencies: Shares of all rows, and how many values have each; None if all values have equally many.
         rows: The rows of the file.
         is_constant: Whether the column is an identity partition field of the file.
         buckets: A key is only in files that have the same of these, as by a bucket transform of the column.
@@ -42,6 +42,7 @@ class IndexFacts:
     column: Column
     ndv: int | None
     most: int | None
+    frequencies: tuple[Numbers, Numbers] | None = None
     metrics: Sequence[FileMetrics]
     rows: Sequence[int]
     is_constant: Sequence[bool]
@@ -102,7 +103,8 @@ def advise_column(facts: IndexFacts, fpp: float) -> ColumnAdvice:
     per_file = ranges.files_per_key()
     by_bounds = float((per_file * ranges.rows).sum() / rows)
     values = _distinct(facts, ranges)
-    distinct = _distinct_in_files(values, ranges.rows, per_file)
+    repeats = _repeats(facts, rows, values)
+    distinct = _distinct_in_files(values, repeats, ranges.rows, per_file)
     holding = min(max(float(distinct.sum()) / values, 1.0), by_bounds)
     by_index = holding + fpp * (by_bounds - holding)
     reason, recommended = _judged(facts, ranges, (by_bounds, holding, by_index))
@@ -167,14 +169,23 @@ def _distinct(facts: IndexFacts, ranges: _Ranges) -> float:
     return min(rows, most_distinct(ranges.lower, ranges.upper) if ranges.has_bounds.all() else rows)
 
 
-def _distinct_in_files(values: float, rows: Numbers, per_file: Numbers) -> Numbers:
+def _repeats(facts: IndexFacts, rows: float, values: float) -> tuple[Numbers, Numbers]:
+    """How often values repeat, and the share of the values that repeat so often."""
+    if facts.frequencies is None or values == rows:
+        return np.array([max(rows / values, 1.0)]), np.ones(1)
+    shares, counts = facts.frequencies
+    return np.maximum(shares * rows, 1.0), counts / counts.sum()
+
+
+def _distinct_in_files(values: float, repeats: tuple[Numbers, Numbers], rows: Numbers, per_file: Numbers) -> Numbers:
     """The expected distinct values of each file, if chance spreads the rows of a value over the files of a key."""
     every = float(rows.sum())
     around = np.clip(every * per_file / len(rows), rows, every)  # rows of the files that share keys with this one
     nearby = values * around / every
-    repeats = max(every / values, 1.0)
-    found: npt.NDArray[np.float64] = nearby * (1 - (1 - rows / around) ** repeats)
-    return np.clip(found, 1, rows)
+    absent = np.zeros(len(rows))
+    for often, share in zip(*repeats, strict=True):
+        absent += share * (1 - rows / around) ** often
+    return np.clip(nearby * (1 - absent), 1, rows)
 
 
 def _judged(facts: IndexFacts, ranges: _Ranges, files: tuple[float, float, float]) -> tuple[str, bool]:

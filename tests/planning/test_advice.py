@@ -58,6 +58,7 @@ def columns_of_file(number: int, generator: np.random.Generator) -> dict[str, An
         "few": generator.integers(0, 20, ROWS),
         "few_text": [f"c{n}" for n in generator.integers(0, 20, ROWS).tolist()],
         "repeated": generator.integers(0, ALL // 12, ROWS),
+        "skewed": generator.zipf(1.3, ROWS).astype(np.uint64) * np.uint64(2654435761) % np.uint64(2**31),
         "half_null": pa.array([n if n % 2 else None for n in generator.integers(0, 2**60, ROWS).tolist()]),
         "flag": [True, False] * (ROWS // 2),
     }
@@ -112,6 +113,7 @@ ANSWERS = {
     "few": False,
     "few_text": False,
     "repeated": True,
+    "skewed": True,
     "half_null": True,
     "flag": False,
 }
