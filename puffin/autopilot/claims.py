@@ -37,7 +37,7 @@ class Claims:
 
 @contextlib.contextmanager
 def _claim(file: Path) -> Iterator[bool]:
-    """Lock a file in the block; yields False if another process has. A file that cannot be made counts as locked."""
+    """Lock a file in the block; yields False if another process has, and True if the file cannot be made."""
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

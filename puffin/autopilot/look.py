@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import time
 from collections.abc import Iterator, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -25,6 +26,8 @@ from puffin.policy.table_policy import TablePolicy, table_policy
 from puffin.storage import place_of
 from puffin.tables.snapshot import Table, TableSnapshot
 from puffin.tables.state import TableState
+
+_log = logging.getLogger(__name__)
 
 PATIENCE = 60.0
 KEPT_SECONDS = 3600.0
@@ -140,7 +143,7 @@ class Watcher:
         tables = list(self.tables())
         listed = self._listed(tables)
         futures = [
-            self._hanging.get(table.key) or pool.submit(self._look_at, table, listed.get(table.key)) for table in tables
+            self._hanging.get(table.key) or pool.submit(self._seen, table, listed.get(table.key)) for table in tables
         ]
         left = {future for table, future in zip(tables, futures, strict=True) if table.key not in self._hanging}
         while left:
@@ -174,6 +177,13 @@ class Watcher:
                 versions = self._catalogs[catalog].versions_of_namespace(namespace)
                 found |= {f"{catalog}:{name}": location for name, location in versions.items()}
         return found
+
+    def _seen(self, table: CoveredTable, listed: str | None) -> SeenTable:
+        try:
+            return self._look_at(table, listed)
+        except Exception as exc:  # noqa: BLE001 - a table must not stop the others
+            _log.exception("%s: the look at it failed, please report it", table.found.name)
+            return SeenTable(table, None, TableStatus.of_error(table.found.name, f"{type(exc).__name__}: {exc}"))
 
     def _look_at(self, table: CoveredTable, listed: str | None) -> SeenTable:
         """As `look_at`, but with what was seen before of the same metadata; ``listed`` is its file, if a list told."""

@@ -119,11 +119,12 @@ class Worker:
         self._remember(planned.seen.key, event)
 
     def _attempt(self, planned: Verdict) -> Event:
-        verdict = judge(look_at(planned.seen.covered), time.time(), self.past())
-        if verdict.state != DUE:
-            return _event(planned, planned.action, SKIPPED, verdict.why)
+        verdict = planned
         started, work, outcome, error = time.monotonic(), WorkDone(), DONE, None
         try:
+            verdict = judge(look_at(planned.seen.covered), time.time(), self.past())
+            if verdict.state != DUE:
+                return _event(planned, planned.action, SKIPPED, verdict.why)
             with self._sparks.lend(verdict.bytes) as spark:
                 for each in run_table(verdict, self._policy.limits.driver_bytes, spark, self._progress):
                     work = work.plus(each)

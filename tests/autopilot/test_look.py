@@ -9,13 +9,14 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from puffin.autopilot.decide import judge
-from puffin.autopilot.look import Watcher
+from puffin.autopilot.look import CoveredTable, SeenTable, Watcher, look_at
 from puffin.policy.document import parse_policy, read_policy
 from puffin.policy.model import Policy
 from stats_jobs import analyze
@@ -106,6 +107,18 @@ def test_table_that_hangs_does_not_keep_the_others(lake: Path) -> None:
         if "not answered" not in error:
             break
     assert "not answered" not in error
+
+
+def test_table_with_an_unexpected_error_does_not_keep_the_others(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails_for_b(table: CoveredTable, *given: Any) -> SeenTable:
+        if table.found.name.endswith("/b"):
+            raise ValueError("a fault of ours")
+        return look_at(table, *given)
+
+    monkeypatch.setattr("puffin.autopilot.look.look_at", fails_for_b)
+    seen = Watcher(parse_policy(f"roots: [{lake}]\n", "p")).look()
+    errors = {Path(each.status.table).name: each.status.error for each in seen}
+    assert errors == {"a": None, "b": "ValueError: a fault of ours", "c": None}
 
 
 def test_table_whose_metadata_is_the_same_is_not_looked_at_again(lake: Path, opened: list[str]) -> None:
