@@ -86,7 +86,7 @@ from puffin.tables.document import partition_specs
 from puffin.tables.expression import predicates
 from puffin.tables.scan_task import AVRO, DATA, ContentFile
 from puffin.values.column_summary import ColumnSummary
-from stats_jobs.step_file import _summary_from_bytes, _summary_to_bytes
+from puffin.values.row_summary import RowSummary
 
 Read: TypeAlias = Callable[[bytes], None]
 
@@ -421,8 +421,8 @@ def index_directory(data: bytes) -> None:
 
 @_target(CorruptError)
 def step_summary(data: bytes) -> None:
-    written = _summary_to_bytes(_summary_from_bytes(data))
-    assert _summary_to_bytes(_summary_from_bytes(written)) == written
+    written = RowSummary.from_bytes(data).to_bytes()
+    assert RowSummary.from_bytes(written).to_bytes() == written
 
 
 # --- Avro and ORC -------------------------------------------------------------------------------------------------

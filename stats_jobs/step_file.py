@@ -21,14 +21,12 @@ from typing import Any
 
 from puffin.errors import CorruptError, said_by
 from puffin.format import ZSTD, Blob, BlobMetadata, PuffinReader
+from puffin.statistics import kinds
 from puffin.statistics.aside import PutAside, changed
-from puffin.statistics.kinds import KINDS, SUMMARY
 from puffin.statistics.kinds.kind import Kind, Values
 from puffin.storage import FileSource
 from puffin.tables.scan_task import FileScanTask, ScanContext
 from puffin.tables.statistics_json import typed
-from puffin.values.column_bounds import Bound, Bounds, Missing
-from puffin.values.row_summary import RowSummary
 from puffin.version import version
 from stats_jobs.partial import Partial
 from stats_jobs.scan import PackedFiles, Scan, Work
@@ -39,8 +37,6 @@ FORMAT_VERSION = 1
 STEP_V1 = "puffin-sidecar-step-v1"
 _REMOVED, _SHA256 = "removed", "sha256"
 _READ_AT_ONCE = 64  # blobs, of some 100 kB each
-_KINDS = {kind.name: kind for kind in KINDS}
-_COUNTS = ("rows", "nulls", "nans", "total_bytes")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,14 +49,14 @@ class StepHead:
 
 def can_keep(kind: Kind[Any]) -> bool:
     """Whether the values of a kind can be stored in the file of a step."""
-    return kind in _KINDS.values()
+    return kind in kinds.KINDS
 
 
 def scan_digest(scan: Scan, context: ScanContext, table_uuid: str | None) -> str:
     """The digest of all that the values of a scan depend on beside its files."""
     shared = dataclasses.replace(context, io_properties={})
-    kinds = [[repr(kind) for kind in of if can_keep(kind)] for of in scan.kinds.values()]
-    return _digest((FORMAT_VERSION, version(), table_uuid, shared, scan.columns, kinds, scan.removed))
+    kept = [[repr(kind) for kind in of if can_keep(kind)] for of in scan.kinds.values()]
+    return _digest((FORMAT_VERSION, version(), table_uuid, shared, scan.columns, kept, scan.removed))
 
 
 def task_digest(task: Work) -> str:
@@ -80,7 +76,7 @@ def to_blobs(head: StepHead, partial: Partial, snapshot_id: int) -> Iterator[Blo
         for field_id, values in columns.items():
             for kind, value in values.items():
                 if can_keep(kind):
-                    payload = _summary_to_bytes(value) if kind == SUMMARY else kind.codec.to_bytes(value)
+                    payload = kind.codec.to_bytes(value)
                     properties = {_REMOVED: "true"} if removed else {}
                     blob = _blob(kind.name, (field_id,), snapshot_id, payload, properties)
                     _add(digest, blob, payload)
@@ -126,7 +122,7 @@ class StepFile:
                 kind = wanted.get((blob.fields[0], blob.type)) if blob.fields else None
                 if kind is None:
                     raise CorruptError(f"expected values that were asked for, found {blob.type} of {blob.fields}")
-                value = _summary_from_bytes(payload) if kind == SUMMARY else kind.codec.from_bytes(payload)
+                value = kind.codec.from_bytes(payload)
                 of = removed if _REMOVED in blob.properties else added
                 of[blob.fields[0]] = changed(of.get(blob.fields[0], {}), put({kind: value}))
         _add(digest, None, self._reader.read(last))
@@ -159,44 +155,6 @@ def _blob(type_: str, fields: Iterable[int], snapshot_id: int, payload: bytes, p
         compression_codec=ZSTD,
         properties=properties,
     )
-
-
-def _summary_to_bytes(summary: RowSummary) -> bytes:
-    counts = [getattr(summary, name) for name in _COUNTS]
-    bounds = [_bound_to_json(bound) for bound in (summary.bounds.lower, summary.bounds.upper)]
-    return json.dumps([*counts, *bounds, summary.is_loose], separators=(",", ":")).encode()
-
-
-def _summary_from_bytes(payload: bytes) -> RowSummary:
-    try:
-        *counts, lower, upper, is_loose = json.loads(payload)
-        bounds = Bounds(_bound_from_json(*lower), _bound_from_json(*upper))
-        if type(is_loose) is not bool or not all(count is None or type(count) is int for count in counts):
-            raise TypeError("expected counts, bounds and whether these are loose, found something else")
-        return RowSummary(**dict(zip(_COUNTS, counts, strict=True)), bounds=bounds, is_loose=is_loose)
-    except (TypeError, ValueError, KeyError, OverflowError, RecursionError) as exc:
-        raise CorruptError(f"not a summary: {said_by(exc)}") from exc
-
-
-def _bound_to_json(bound: Bound) -> list[Any]:
-    """The type of a bound, and its value: exactly, infinities too, which the properties of a sketch cannot hold."""
-    if isinstance(bound, Missing):
-        return ["missing", bound.name]
-    if isinstance(bound, float):
-        return ["float", bound.hex()]
-    return ["bytes", bound.hex()] if isinstance(bound, bytes) else ["same", bound]
-
-
-def _bound_from_json(form: str, value: Any) -> Bound:
-    if form == "missing":
-        return Missing[value]
-    if form == "float":
-        return float.fromhex(value)
-    if form == "bytes":
-        return bytes.fromhex(value)
-    if not isinstance(value, bool | int | str):
-        raise TypeError(f"expected a bound, found {value!r}")
-    return value
 
 
 def _digest(value: object) -> str:

@@ -7,13 +7,17 @@ total is unknown if one of its parts is.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
+from typing import Any
 
-from puffin.values.column_bounds import NO_VALUES, UNKNOWN, Bounds
+from puffin.errors import CorruptError, said_by
+from puffin.values.column_bounds import NO_VALUES, UNKNOWN, Bound, Bounds, Missing
 from puffin.values.column_summary import ColumnSummary, known_sum
 from puffin.values.value_type import ValueType
 
 _WITH_NAN = frozenset(("float", "double"))
+_COUNTS = ("rows", "nulls", "nans", "total_bytes")
 
 
 def has_nan(column: ValueType) -> bool:
@@ -48,6 +52,24 @@ class RowSummary:
             total_bytes=summary.total_bytes,
             bounds=NO_VALUES if is_empty else Bounds.from_json(type_, summary.min, summary.max),
         )
+
+    @classmethod
+    def from_bytes(cls, payload: bytes) -> RowSummary:
+        """Parse what `to_bytes` wrote; CorruptError if it is something else."""
+        try:
+            *counts, lower, upper, is_loose = json.loads(payload)
+            bounds = Bounds(_bound_from_json(*lower), _bound_from_json(*upper))
+            if type(is_loose) is not bool or not all(count is None or type(count) is int for count in counts):
+                raise TypeError("expected counts, bounds and whether these are loose, found something else")
+            return cls(**dict(zip(_COUNTS, counts, strict=True)), bounds=bounds, is_loose=is_loose)
+        except (TypeError, ValueError, KeyError, OverflowError, RecursionError) as exc:
+            raise CorruptError(f"not a summary: {said_by(exc)}") from exc
+
+    def to_bytes(self) -> bytes:
+        """All of it as JSON, for another run; `to_column` is for the properties of a sketch."""
+        counts = [getattr(self, name) for name in _COUNTS]
+        bounds = [_bound_to_json(bound) for bound in (self.bounds.lower, self.bounds.upper)]
+        return json.dumps([*counts, *bounds, self.is_loose], separators=(",", ":")).encode()
 
     @property
     def most_distinct(self) -> int | None:
@@ -103,3 +125,24 @@ def _sound(count: int | None) -> int | None:
 def _left(rows: int | None, nulls: int | None, nans: int | None) -> int | None:
     """The number of values that have a place in the order."""
     return None if rows is None or nulls is None or nans is None else rows - nulls - nans
+
+
+def _bound_to_json(bound: Bound) -> list[Any]:
+    """The type of a bound, and its value: exactly, infinities too, which the properties of a sketch cannot hold."""
+    if isinstance(bound, Missing):
+        return ["missing", bound.name]
+    if isinstance(bound, float):
+        return ["float", bound.hex()]
+    return ["bytes", bound.hex()] if isinstance(bound, bytes) else ["same", bound]
+
+
+def _bound_from_json(form: str, value: Any) -> Bound:
+    if form == "missing":
+        return Missing[value]
+    if form == "float":
+        return float.fromhex(value)
+    if form == "bytes":
+        return bytes.fromhex(value)
+    if not isinstance(value, bool | int | str):
+        raise TypeError(f"expected a bound, found {value!r}")
+    return value

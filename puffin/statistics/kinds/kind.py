@@ -24,13 +24,17 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Need(enum.Enum):
-    """What the builder of a kind is given, and by which method."""
+    """
+    What the builder of a kind is given, and by which method.
+
+    Null, the empty string and empty bytes have no hash, as in other libraries of theta sketches.
+    """
 
     HASHES = "update_hashes(hashes)"
     COUNTED_HASHES = "update_hashes(hashes, rows): the rows with each hash, None if each has one"
-    HASHED_VALUES = "update_hashed(hashes, rows, values): likewise, with the serialized values in the same order"
-    VALUES = "update_values(array, rows): likewise, but a value may have no rows"
-    COUNTED_VALUES = "as VALUES, for kinds that need exact numbers of rows"
+    HASHED_VALUES = "update_hashed(hashes, rows, values): as COUNTED_HASHES, with the serialized value of each hash"
+    VALUES = "update_values(array, rows): an Arrow array, and the rows with each value, None if each has one"
+    COUNTED_VALUES = "as VALUES, and the rows are exact: VALUES may get all of a dictionary, used or not"
     WRITTEN_VALUES = "update_written(array, rows): as VALUES, but of deleted rows too"
     SUMMARIES = "update_summary(RowSummary)"
     BLOOM_FILTERS = "lift(FileScanTask, bitsets): Parquet's of a whole file; false to be given its values"
@@ -68,7 +72,8 @@ class Kind(ABC, Generic[T]):
         lg_k: Base-2 logarithm of the nominal entries, for kinds that are sketches.
         name: The type of its blobs; any name for a kind without blobs.
         title: The name of its values in messages.
-        codec: Its ``to_bytes`` and ``from_bytes`` write and read the payload of a blob, or raise CorruptError.
+        codec: Its ``to_bytes`` and ``from_bytes`` write and read the payload of a blob, and the values that a long run
+            keeps of each step; reading raises CorruptError.
         is_default: Whether every run stores it, or notes it as omitted.
     """
 

@@ -15,6 +15,7 @@ class SummaryKind(Kind[RowSummary]):
 
     name = "summary"
     title = "a summary"
+    codec = RowSummary
     home = Home.PROPERTIES
     needs = frozenset((Need.SUMMARIES,))
 
