@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from puffin.errors import PuffinError
@@ -187,7 +188,7 @@ def _may_lack_changes(state: TableState, blob: BlobEntry) -> bool:
 def _base_of(state: TableState, snapshot: Snapshot, blob: BlobEntry) -> BlobEntry | None:
     """The sketch that has all rows of a snapshot's parent, past compactions."""
     same_rows: list[int] = []
-    for ancestor in list(state.ancestors(snapshot.snapshot_id))[1:]:
+    for ancestor in itertools.islice(state.ancestors(snapshot.snapshot_id), 1, None):
         same_rows.append(ancestor.snapshot_id)
         entry = state.statistics.get(ancestor.snapshot_id)
         base = None if entry is None else entry.sketches.get(blob.fields[0])
