@@ -16,6 +16,7 @@ from puffin.errors import CorruptError, UnsupportedCodecError
 if TYPE_CHECKING:
     from puffin.inspection import BlobDescription, FileDescription, SketchSummary
 
+_NOT_SHOWN = "for later runs and estimates, not shown"
 _PARTS = {
     "puffin-sidecar.bounds": "95 % bounds of the ndv: lower, upper",
     "puffin-sidecar.summary": "rows, nulls, NaNs, bytes, min, max",
@@ -101,7 +102,8 @@ def _summary_lines(blob: BlobDescription) -> Iterator[str]:
         hashes = counted(counts.hashes, "hash", "hashes")
         yield _line("row counts", f"{hashes} in {counted(counts.rows, 'row')}, theta {counts.theta:.6g}")
     else:
-        yield _line("content", "of a type not known here, not decoded")
+        is_ours = blob.metadata.type.startswith("puffin-sidecar-")
+        yield _line("content", _NOT_SHOWN if is_ours else "of a type not known here, not decoded")
 
 
 def _sketch_lines(sketch: SketchSummary) -> Iterator[str]:

@@ -227,6 +227,15 @@ def test_text_names_the_parts_of_our_properties(puffin, tmp_path):
     assert "puffin-sidecar.summary = [3,1,null,16,1,2] (rows, nulls, NaNs, bytes, min, max)" in said
 
 
+def test_text_tells_blobs_of_ours_from_unknown_ones(puffin, tmp_path):
+    """Private state has blobs that nobody looks into; they are not unknown."""
+    write_deltalake(str(tmp_path), pa.table({"k": [1, 2, 3]}))
+    puffin("analyze", tmp_path)
+    text = "".join(puffin("dump", part).text for part in tmp_path.glob("_puffin_sidecar/parts/*/*"))
+    assert "for later runs and estimates, not shown" in text
+    assert "not known here" not in text
+
+
 def test_text_escapes_control_characters_from_the_file(puffin, tmp_path, make):
     """Escape sequences and line ends in a file cannot control the terminal."""
     file = tmp_path / "hostile.puffin"
