@@ -117,7 +117,7 @@ def estimate(
         UsageError: The filter cannot be parsed, or its types do not match.
         CorruptMetadataError, UnsupportedTableError, StorageError: The metadata cannot be read, or does not tell how
             many rows there are.
-        MissingDependencyError: There is a filter or a catalog, and pyiceberg is not installed.
+        MissingDependencyError: A catalog, or a filter that is not simple, needs pyiceberg, which is not installed.
     """
     selector = SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms)
     loaded = load_table(table, catalog=catalog, catalog_properties=catalog_properties)

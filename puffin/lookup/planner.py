@@ -63,7 +63,7 @@ def ndv(
         UnsupportedTypeError: A column's type has no statistics.
         CorruptMetadataError: The table's metadata is corrupt.
         StorageError: The storage or the catalog does not answer.
-        MissingDependencyError: There is a filter or a catalog, and pyiceberg is not installed.
+        MissingDependencyError: A catalog, or a filter that is not simple, needs pyiceberg, which is not installed.
     """
     selector = SnapshotSelector(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms)
     question = Question(os.fspath(table), columns, selector, max_staleness, partitions, where, manifests)
@@ -91,7 +91,7 @@ def plan(
         NotFoundError: There is no such table, snapshot or column.
         UsageError: The filter cannot be parsed, or its types do not match.
         CorruptMetadataError, UnsupportedTableError, StorageError: The metadata cannot be read.
-        MissingDependencyError: There is a filter or a catalog, and pyiceberg is not installed.
+        MissingDependencyError: A catalog, or a filter that is not simple, needs pyiceberg, which is not installed.
     """
     from puffin.planning.plan import Planner
 

@@ -79,13 +79,13 @@ def put_aside(columns: int) -> PutAside:
 
 
 def pack(values: Values) -> Packed:
-    """Values for another process, each for itself."""
+    """Values for another process, pickled one by one."""
     return {kind: pickle.dumps(value) for kind, value in values.items()}
 
 
 def unpack(packed: Packed) -> Values:
     """Values from another process of this job."""
-    return {kind: pickle.loads(content) for kind, content in packed.items()}  # noqa: S301 - as above
+    return {kind: pickle.loads(content) for kind, content in packed.items()}  # noqa: S301 - from a process of this job
 
 
 def chosen(values: Values, kinds: Collection[Kind[Any]]) -> Values:

@@ -16,6 +16,7 @@ from puffin.statistics.kinds import ROW_COUNTS, SUMMARY, THETA
 from puffin.statistics.kinds.kind import Kind, Need
 from puffin.statistics.stored_blobs import StoredBlobs
 from stats_jobs import Options, analyze
+from stats_jobs.step_file import can_keep
 
 
 class _Bytes:
@@ -121,6 +122,10 @@ def words(tmp_path):
 
 def sketch(*words):
     return ThetaSketch.from_arrow(pa.array(words), "string")
+
+
+def test_step_of_a_large_run_keeps_a_new_kind():
+    assert can_keep(LONGEST_VALUE)
 
 
 def test_toy_kind_is_computed_across_batches_and_stored_beside_the_others(words, merges):
