@@ -36,12 +36,14 @@ class ReadFacts(NamedTuple):
 
     Attributes:
         counts: Its row counts, if there are any.
+        freshness: What changed since; None without statistics.
         failure: Why values that are stored with the statistics are left out, or None.
         is_provisional: Whether storage failed, so that a retry may give other facts.
     """
 
     facts: ColumnFacts
     counts: RowCounts | None = None
+    freshness: Freshness | None = None
     failure: PuffinError | None = None
     is_provisional: bool = False
 
@@ -96,7 +98,8 @@ def facts_of_column(opened: TableSnapshot, column: Column, now: Interval) -> Rea
         counts=None if distribution is None else counts,
     )
     failed = answer.is_provisional or any(isinstance(error, StorageError) for error in errors)
-    return ReadFacts(facts, counts, errors[0] if errors else None, failed)
+    since = None if distinct is None else answer.freshness
+    return ReadFacts(facts, counts, since, errors[0] if errors else None, failed)
 
 
 def facts_of_tuples(found: FoundJoint, now: Interval) -> tuple[ColumnFacts, Counted]:

@@ -19,7 +19,7 @@ from puffin.lookup.table_rows import RowsChanged
 from puffin.sketches.sizes import DEFAULT_LG_K
 from puffin.sketches.theta_sketch import ThetaSketch, merge
 from puffin.statistics.ancestry import KnownSketch, known_sketches
-from puffin.statistics.answer import Distinct
+from puffin.statistics.answer import Distinct, Freshness
 from puffin.statistics.kinds import THETA
 from puffin.statistics.resolve import NOT_BY_PARTITION, nearest_partition_sketches
 from puffin.statistics.stored_blobs import StoredBlobs
@@ -40,6 +40,7 @@ class ColumnSketch:
         row_count: The rows it describes, with nulls; None if unknown.
         value_count: The rows whose value is not null; if nulls were not counted, all rows.
         most_distinct: The most distinct values that it can describe; None if its maker did not count rows.
+        freshness: What changed since its rows were counted.
         changed: The rows that came and went since; None if none did.
         is_foreign: Whether another engine made it.
     """
@@ -51,6 +52,7 @@ class ColumnSketch:
     lg_k: int
     row_count: int | None
     value_count: int | None
+    freshness: Freshness
     most_distinct: int | None = None
     changed: RowsChanged | None = None
     is_foreign: bool = False
@@ -169,6 +171,7 @@ def _described(opened: TableSnapshot, known: KnownSketch, sketch: ThetaSketch, *
         lg_k=known.properties.lg_k,
         row_count=rows,
         value_count=rows if values is None else values,
+        freshness=since,
         most_distinct=None if summary is None else summary.most_distinct,
         changed=RowsChanged.of_any([(0, 0) if known.age == 0 else (since.records_added, since.most_deleted)]),
         is_foreign=not known.properties.is_ours,

@@ -30,6 +30,7 @@ from puffin.lookup.table_rows import RowsChanged, counted_rows, known_rows, rows
 from puffin.planning.plan import filter_parser
 from puffin.sketches.row_counts import RowCounts
 from puffin.statistics.ancestry import known_sketches
+from puffin.statistics.answer import Freshness
 from puffin.statistics.joint import FoundJoint, joint_of
 from puffin.tables.arguments import NameOrPath, check_list
 from puffin.tables.base import Column, SnapshotSelector
@@ -49,6 +50,7 @@ class TableEstimate:
         row_count: The rows of the table.
         groups: None without a grouping, as is ``groups_method``, which says how they were found.
         guessed: The columns of the grouping whose missing statistics make its groups a guess.
+        freshness: What changed since the oldest statistics of the columns asked for; the bounds allow for it.
     """
 
     table: str
@@ -61,6 +63,7 @@ class TableEstimate:
     groups: Interval | None
     groups_method: str | None
     guessed: tuple[str, ...]
+    freshness: Freshness
     how: Methods = dataclasses.field(compare=False, repr=False)
 
     @property
@@ -89,6 +92,7 @@ class TableEstimate:
             "groups-lower": groups[1],
             "groups-upper": groups[2],
             "groups-method": self.groups_method,
+            **self.freshness.to_json(),
             "methods": self.how.to_json(),
         }
 
@@ -167,6 +171,7 @@ class Estimator:
             groups=groups,
             groups_method=UNKNOWN if guessed else method,
             guessed=guessed,
+            freshness=self.freshness(columns or (), how),
             how=how,
         )
 
@@ -310,6 +315,16 @@ class Estimator:
         return RowsChanged.of_any(
             (each.added, each.removed) for each in facts if each.distribution is not None or each.ndv is not None
         )
+
+    def freshness(self, columns: Sequence[Column], how: Methods | None) -> Freshness:
+        """What changed since the oldest statistics that answered for columns and for those of a filter."""
+        tested = () if how is None else how.of_predicates
+        asked = {column.field_id for column in columns} | {predicate.field_id for predicate, _ in tested}
+        read = [self._columns[field_id][1].freshness for field_id in asked if field_id in self._columns]
+        if self._joint:
+            joint = [*self._joint.items()]  # other threads may add some
+            read += [each.known.freshness for ids, each in joint if each is not None and asked.issuperset(ids)]
+        return Freshness.of_oldest([each for each in read if each is not None])
 
     def row_counts(self, field_id: int) -> RowCounts | None:
         """The row counts of a column; None if there are none that can be read."""

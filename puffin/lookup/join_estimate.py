@@ -22,7 +22,7 @@ from puffin.estimates.joins import JoinRows, SideRows
 from puffin.estimates.zeros import sketch_as_one, zeros_of
 from puffin.lookup.column_sketches import ColumnSketch, check_alike
 from puffin.lookup.table_rows import RowsChanged
-from puffin.statistics.answer import Distinct
+from puffin.statistics.answer import UNKNOWN_FRESHNESS, Distinct, Freshness
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,7 @@ class JoinSide:
         containment: The share of the distinct values that the other side has; None if unknown.
         rows: After the filter, with and without a partner; None if the estimate is from sketches alone.
         how: How the rows of the filter were found; None without a filter.
+        freshness: What changed since the oldest statistics of the columns of the side and of its filter.
         changed: What changed since the statistics were made; None if nothing did.
     """
 
@@ -44,6 +45,7 @@ class JoinSide:
     row_count: int | None
     containment: float | None = None
     rows: SideRows | None = None
+    freshness: Freshness = UNKNOWN_FRESHNESS
     how: Methods | None = dataclasses.field(default=None, compare=False, repr=False)
     changed: RowsChanged | None = dataclasses.field(default=None, compare=False, repr=False)
 
@@ -54,6 +56,10 @@ class JoinSide:
 
     def to_json(self) -> dict[str, Any]:
         return {"table": self.table, "column": self.column, "ndv": self.ndv, "row-count": self.row_count}
+
+    def freshness_to_json(self, which: str) -> dict[str, int | None]:
+        """What changed since its statistics, with keys that begin with the side."""
+        return {f"{which}-{key}": number for key, number in self.freshness.to_json().items()}
 
     def rows_to_json(self, which: str) -> dict[str, int | None]:
         """The rows, with keys that begin with the side."""
@@ -126,6 +132,8 @@ class JoinEstimate:
             **self.right.rows_to_json("right"),
             "left-methods": [] if self.left.how is None else self.left.how.to_json(),
             "right-methods": [] if self.right.how is None else self.right.how.to_json(),
+            **self.left.freshness_to_json("left"),
+            **self.right.freshness_to_json("right"),
         }
 
 
@@ -156,6 +164,7 @@ def _side(column: ColumnSketch, shared: int, sampled: int) -> JoinSide:
         ndv=column.distinct.ndv,
         row_count=column.row_count,
         containment=shared / sampled if sampled else None,
+        freshness=column.freshness,
         changed=column.changed,
     )
 

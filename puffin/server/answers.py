@@ -116,6 +116,12 @@ class JoinDocument(Document):
     right_outer_upper: int | None = None
     left_methods: list[MethodDocument] = Field([], description="Of the predicates of the filter of the side.")
     right_methods: list[MethodDocument] = Field([])
+    left_snapshots_behind: int | None = Field(None, description="Of the oldest statistics that answered for the side.")
+    left_records_added: int | None = None
+    left_records_deleted: int | None = None
+    right_snapshots_behind: int | None = None
+    right_records_added: int | None = None
+    right_records_deleted: int | None = None
 
 
 class EstimateDocument(Document):
@@ -135,6 +141,11 @@ class EstimateDocument(Document):
     groups_lower: int | None
     groups_upper: int | None
     groups_method: str | None
+    snapshots_behind: int | None = Field(
+        None, description="Of the oldest statistics of the columns asked for; null without, or if unknown."
+    )
+    records_added: int | None = None
+    records_deleted: int | None = None
     methods: list[MethodDocument]
 
 

@@ -70,6 +70,22 @@ class Freshness:
     records_deleted: int | None = None
     most_deleted: int | None = None
 
+    @classmethod
+    def of_oldest(cls, each: Iterable[Freshness]) -> Freshness:
+        """That of the oldest of several statistics; what is unknown of one of them is unknown."""
+        different = set(each)
+        if len(different) == 1:
+            return different.pop()
+        since = ((one.snapshots_behind, one.records_added, one.records_deleted, one.most_deleted) for one in different)
+        return cls(*(max(counts) if None not in counts else None for counts in zip(*since, strict=True)))
+
+    def to_json(self) -> dict[str, int | None]:
+        return {
+            "snapshots-behind": self.snapshots_behind,
+            "records-added": self.records_added,
+            "records-deleted": self.records_deleted,
+        }
+
 
 UNKNOWN_FRESHNESS = Freshness()
 
@@ -141,9 +157,7 @@ class ColumnAnswer:
             "min": summary.min,
             "max": summary.max,
             "avg-bytes": summary.avg_bytes,
-            "snapshots-behind": self.freshness.snapshots_behind,
-            "records-added": self.freshness.records_added,
-            "records-deleted": self.freshness.records_deleted,
+            **self.freshness.to_json(),
             **({} if self.reason is None else {"reason": self.reason}),
         }
 

@@ -23,6 +23,8 @@ def test_json_document_has_the_contracted_keys(puffin, table):
         *(f"left{kind}-{end}" for kind in ("", "-semi", "-anti", "-outer") for end in ("rows", "lower", "upper")),
         *(f"right{kind}-{end}" for kind in ("", "-semi", "-anti", "-outer") for end in ("rows", "lower", "upper")),
         *("left-methods", "right-methods"),
+        *(f"left-{key}" for key in ("snapshots-behind", "records-added", "records-deleted")),
+        *(f"right-{key}" for key in ("snapshots-behind", "records-added", "records-deleted")),
     ]
     assert list(document["left"]) == list(document["right"]) == ["table", "column", "ndv", "row-count"]
     assert (document["left"]["table"], document["left"]["column"], document["left"]["ndv"]) == (table, "i", 4957)

@@ -153,6 +153,11 @@ def test_json_document_has_the_contracted_keys(lookup, analyzed):
         **side("right", (40, 40, 40), (10, 0, 40), (30, 0, 40), (130, 40, 4040)),
         "left-methods": [],
         "right-methods": [],
+        **{
+            f"{of}-{key}": 0
+            for of in ("left", "right")
+            for key in ("snapshots-behind", "records-added", "records-deleted")
+        },
     }
 
 
