@@ -29,9 +29,15 @@ from puffin.values.plain_arrays import storage_of
 
 
 class ArrowStream(Protocol):
-    """A column of another library that exports Arrow's PyCapsule interface."""
+    """A column of another library that exports Arrow's PyCapsule interface, in chunks."""
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+
+
+class ArrowArray(Protocol):
+    """Likewise, in one piece."""
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,14 +61,14 @@ class ThetaSketch:
 
     @classmethod
     def from_arrow(
-        cls, array: pa.Array | pa.ChunkedArray | ArrowStream, type_string: str, lg_k: int = DEFAULT_LG_K
+        cls, array: pa.Array | pa.ChunkedArray | ArrowStream | ArrowArray, type_string: str, lg_k: int = DEFAULT_LG_K
     ) -> ThetaSketch:
         """
         Sketch the values of a column, except NULL, empty strings and empty binaries.
 
         Args:
             array: Plain, chunked, dictionary-encoded, view or extension array; or a Series of polars or pandas, or what
-                else exports an Arrow stream.
+                else exports an Arrow stream or array.
             type_string: The appendix C type of the table's column, e.g. ``"decimal(9, 2)"``.
             lg_k: Base-2 logarithm of the most hashes to retain, 5 to 26.
 
@@ -121,20 +127,25 @@ class ThetaSketch:
         return estimate.upper_bound(self.theta, self.retained, std_devs)
 
     def union(self, *others: ThetaSketch, lg_k: int = DEFAULT_LG_K) -> ThetaSketch:
-        """The values in any of the sketches; canonical, with at most 2^lg_k hashes."""
+        """The values in any of the sketches; canonical, with at most 2^lg_k hashes. ``a | b`` has the default size."""
         return merge((self, *others), lg_k)
 
     def intersect(self, other: ThetaSketch) -> ThetaSketch:
-        """The values in both sketches."""
-        return ThetaSketch(*set_operations.intersection(self._state, other._state), True)
+        """The values in both sketches, as ``a & b``."""
+        return ThetaSketch(*set_operations.intersection(_state(self), _state(other)), True)
 
     def difference(self, other: ThetaSketch) -> ThetaSketch:
-        """The values in this sketch and not in the other."""
-        return ThetaSketch(*set_operations.difference(self._state, other._state), True)
+        """The values in this sketch and not in the other, as ``a - b``."""
+        return ThetaSketch(*set_operations.difference(_state(self), _state(other)), True)
 
-    @property
-    def _state(self) -> set_operations.State:
-        return self.theta, self.hashes
+    def __or__(self, other: ThetaSketch) -> ThetaSketch:
+        return self.union(other) if isinstance(other, ThetaSketch) else NotImplemented
+
+    def __and__(self, other: ThetaSketch) -> ThetaSketch:
+        return self.intersect(other) if isinstance(other, ThetaSketch) else NotImplemented
+
+    def __sub__(self, other: ThetaSketch) -> ThetaSketch:
+        return self.difference(other) if isinstance(other, ThetaSketch) else NotImplemented
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ThetaSketch):
@@ -175,7 +186,7 @@ class ThetaSketchBuilder:
 def merge(parts: Iterable[ThetaSketch], lg_k: int = DEFAULT_LG_K) -> ThetaSketch:
     """The union of the sketches, which may come from an iterator; canonical, with at most 2^lg_k hashes."""
     check_lg_k(lg_k)
-    return ThetaSketch(*set_operations.union((part._state for part in parts), 1 << lg_k), True)
+    return ThetaSketch(*set_operations.union(map(_state, parts), 1 << lg_k), True)
 
 
 def check_hashes(what: str, theta: int, hashes: npt.NDArray[np.uint64]) -> None:
@@ -193,6 +204,12 @@ def _check_hash_array(hashes: npt.NDArray[np.uint64]) -> None:
         raise UsageError(f"hashes: expected a row of uint64, found {hashes.dtype} of shape {hashes.shape}")
 
 
+def _state(sketch: ThetaSketch) -> set_operations.State:
+    if not isinstance(sketch, ThetaSketch):
+        raise UsageError(f"expected a ThetaSketch, found a {type(sketch).__name__}")
+    return sketch.theta, sketch.hashes
+
+
 def _check_std_devs(std_devs: int) -> None:
     if std_devs not in (1, 2, 3):
         raise UsageError(f"std_devs: expected 1, 2 or 3, found {std_devs!r}")
@@ -200,10 +217,13 @@ def _check_std_devs(std_devs: int) -> None:
 
 def _as_arrow(array: Any) -> pa.Array | pa.ChunkedArray:
     if not isinstance(array, pa.Array | pa.ChunkedArray):
-        if not hasattr(array, "__arrow_c_stream__"):
+        if hasattr(array, "__arrow_c_stream__"):
+            array = pa.chunked_array(array)
+        elif hasattr(array, "__arrow_c_array__"):
+            array = pa.array(array)
+        else:
             expected, found = "a pyarrow Array or ChunkedArray", type(array).__name__
             raise UsageError(f"array: expected {expected}, found a {found}; pyarrow.array makes one")
-        array = pa.chunked_array(array)
     for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else (array,):
         try:
             _as_bytes(chunk).validate(full=True)

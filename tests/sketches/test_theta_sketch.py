@@ -126,6 +126,27 @@ def test_values_that_are_no_arrow_are_refused(values: Any) -> None:
         ThetaSketch.from_arrow(values, "long")
 
 
+def test_column_that_exports_an_arrow_array_is_taken() -> None:
+    class Exported:
+        def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
+            return pa.array([1, 2, 2]).__arrow_c_array__(requested_schema)
+
+    assert ThetaSketch.from_arrow(Exported(), "long") == ThetaSketch.from_arrow(pa.array([1, 2]), "long")
+
+
+def test_operators_are_the_set_operations() -> None:
+    one, other = build([1, 2, 3]), build([3, 4])
+    assert (one | other, one & other, one - other) == (build([1, 2, 3, 4]), build([3]), build([1, 2]))
+    with pytest.raises(TypeError, match="unsupported operand"):
+        one | {3}  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("operation", [ThetaSketch.union, ThetaSketch.intersect, ThetaSketch.difference])
+def test_set_operations_refuse_what_is_no_sketch(operation: Callable[..., Any]) -> None:
+    with pytest.raises(UsageError, match="expected a ThetaSketch, found a list"):
+        operation(build([1]), [build([2])])
+
+
 SKETCHES = HASHES.map(build)
 
 
