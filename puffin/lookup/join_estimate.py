@@ -33,7 +33,7 @@ class JoinSide:
     Attributes:
         row_count: The rows of the table; None if unknown.
         containment: The share of the distinct values that the other side has; None if unknown.
-        rows: After the filter, with and without a partner; None if the estimate is from sketches alone.
+        rows: After the filter, with and without a partner; None if those of the `JoinEstimate` are.
         how: How the rows of the filter were found; None without a filter.
         freshness: What changed since the oldest statistics of the columns of the side and of its filter.
         changed: What changed since the statistics were made; None if nothing did.
@@ -79,7 +79,8 @@ class JoinEstimate:
         overlap: The distinct values that both columns have; None if unknown.
         jaccard: The distinct values of both over those of either; None if unknown.
         join_rows: None if the rows of a side are unknown.
-        rows: What row counts and distributions tell of the join; None if the estimate is from sketches alone.
+        rows: The rows with their bounds and the method. None if a join without filters has a table whose rows nothing
+            tells but its manifests, which it does not read; or if the question is about partitions.
         is_provisional: Whether storage failed for statistics of a side, so that a retry may give another estimate.
     """
 
