@@ -49,7 +49,8 @@ def command(
 
     estimator = Estimator(catalog.load(table).open(selector))
     found = estimator.estimate(where, group_by)
-    print_result(found, _lines(found, estimator.rows_changed), as_json=json_output)
+    grouped = () if group_by is None else estimator.opened.state.select_columns(group_by)
+    print_result(found, _lines(found, estimator.rows_changed(grouped, found.how)), as_json=json_output)
 
 
 def _lines(found: TableEstimate, rows_changed: RowsChanged | None) -> Iterator[str]:

@@ -307,19 +307,18 @@ class Estimator:
         tuples = self.tuples(field_ids) if len(field_ids) > 1 else None
         return self.column(field_ids[0]).facts if tuples is None else tuples.facts
 
-    @property
-    def rows_changed(self) -> RowsChanged | None:
-        """The rows that came and went since the oldest statistics that answered; None if none did."""
-        columns, tuples = [*self._columns.values()], [*self._tuple_rows.values()]  # other threads may add some
-        facts = [*(rows.facts for rows, _ in columns), *(each.facts for each in tuples if each is not None)]
+    def rows_changed(self, columns: Sequence[Column], how: Methods | None) -> RowsChanged | None:
+        """The rows that came and went since these statistics; None if none did."""
+        asked, tuples = _asked(columns, how), [*self._tuple_rows.items()]  # other threads may add some
+        facts = [self._columns[field_id][0].facts for field_id in asked if field_id in self._columns]
+        facts += [each.facts for ids, each in tuples if each is not None and asked.issuperset(ids)]
         return RowsChanged.of_any(
             (each.added, each.removed) for each in facts if each.distribution is not None or each.ndv is not None
         )
 
     def freshness(self, columns: Sequence[Column], how: Methods | None) -> Freshness:
         """What changed since the oldest statistics that answered for columns and for those of a filter."""
-        tested = () if how is None else how.of_predicates
-        asked = {column.field_id for column in columns} | {predicate.field_id for predicate, _ in tested}
+        asked = _asked(columns, how)
         read = [self._columns[field_id][1].freshness for field_id in asked if field_id in self._columns]
         if self._joint:
             joint = [*self._joint.items()]  # other threads may add some
@@ -347,6 +346,12 @@ class Estimator:
         if self._parser is None:
             self._parser = filter_parser(self.opened, with_partitions=False)
         return self._parser(where)
+
+
+def _asked(columns: Sequence[Column], how: Methods | None) -> set[int]:
+    """The field ids of columns and of those of a filter."""
+    tested = () if how is None else how.of_predicates
+    return {column.field_id for column in columns} | {predicate.field_id for predicate, _ in tested}
 
 
 def _ids(columns: Sequence[Column]) -> tuple[int, ...]:

@@ -154,5 +154,6 @@ def _with_rows(described: JoinSide, side: Side, semi: Interval, joined: Interval
     # Whole rows, so that those with a partner and those without add up.
     every, semi, joined = (Interval(*each.rounded()) for each in (side.rows, semi, joined))
     rows = SideRows.of(every, semi, joined, partners)
-    since = side.estimator.freshness(side.columns, side.how)
-    return dataclasses.replace(described, rows=rows, how=side.how, freshness=since, changed=side.estimator.rows_changed)
+    of = side.columns, side.how
+    since, changed = side.estimator.freshness(*of), side.estimator.rows_changed(*of)
+    return dataclasses.replace(described, rows=rows, how=side.how, freshness=since, changed=changed)

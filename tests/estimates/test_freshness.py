@@ -50,5 +50,6 @@ def test_sides_of_a_join_are_as_fresh_as_their_statistics(partly_stale: str) -> 
     found = join(partly_stale, "old", partly_stale, "new")
     assert (found.left.freshness, found.right.freshness) == (BEHIND, FRESH)
     assert [found.to_json()[f"{side}-records-added"] for side in ("left", "right")] == [3, 0]
+    assert (found.left.changed, found.right.changed) == ((3, 0), None)
     filtered = join(partly_stale, "new", partly_stale, "new", right_where="old = 1")
     assert (filtered.left.freshness, filtered.right.freshness) == (FRESH, BEHIND)
