@@ -2,9 +2,9 @@
 Binds filters in expression JSON to the schemas that their names may mean, and types their literals by the columns.
 
 A client may pin a snapshot and yet use the names of the current schema, so a name is looked up in both schemas. One
-that means different columns in any two schemas of the table prunes nothing: a client may have loaded the table before
-it got its newest schema. Partitions are tested by pyiceberg's projections, and a transform of a column by the partition
-field that has the same one.
+that means different columns in any two schemas of the table, or a column of unlike types, prunes nothing: a client may
+have loaded the table before it got its newest schema. Partitions are tested by pyiceberg's projections, and a transform
+of a column by the partition field that has the same one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from puffin.iceberg.filter_literals import BEYOND, to_step, units_of_text
 from puffin.iceberg.filters import Binder, unbound
 from puffin.iceberg.sdk import one_line
 from puffin.tables.expression import Combination, Constant, Expression, Op, PartitionTest, Predicate
-from puffin.tables.schema import Field, fields_of, reused_names
+from puffin.tables.schema import Field, fields_of, may_become, reused_names
 from puffin.values.json_values import to_scalar
 from puffin.values.partition_tuples import value_from_json, value_to_json
 from puffin.values.transforms import result_type
@@ -85,6 +85,8 @@ class JsonFilterParser:
         # Bounds and index are compared by the type of now, also for a name that only the snapshot has.
         for now in self._schemas[0].find(Term(field.field_id), case_sensitive=True):
             schema, field = self._schemas[0], now
+        if not all(may_become(other, field) for _, other in found):
+            return _unprunable(tree)
         if tree.term.transform:
             return self._transformed(tree, field)
         return _any_reading(tree, schema, field, [other for _, other in found if other.type != field.type])

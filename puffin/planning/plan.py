@@ -33,7 +33,9 @@ from puffin.tables.document import all_schemas, current_schema
 from puffin.tables.expression import Combination, Constant, Expression, Op, Predicate, predicates
 from puffin.tables.file_metrics import NO_METRICS
 from puffin.tables.scan_task import FileScanTask
+from puffin.tables.schema import primitive_columns
 from puffin.tables.snapshot import TableSnapshot
+from puffin.values.value_type import is_promoted
 
 _COLUMN_MAPPING = "delta.columnMapping.mode"
 _MOST_SOUGHT = 1_000
@@ -247,9 +249,27 @@ class Planner:
                     self._loaded_files.append(_Files.of(self._opened))
         return self._loaded_files[0]
 
+    @functools.cached_property
+    def _retyped(self) -> frozenset[int]:
+        """
+        The columns whose type in the snapshot's schema is not promoted to that of now, as after CREATE OR REPLACE.
+
+        What partitions, bounds and index say of them is in the other type.
+        """
+        state, schema_id = self._opened.state, self._opened.snapshot.schema_id
+        return frozenset(
+            before.field_id
+            for schema in all_schemas(state.document)
+            if schema_id in (None, schema.get("schema-id"))
+            for before in primitive_columns(schema)
+            if (now := self._columns.get(before.field_id)) and not is_promoted(before.type, now.type)
+        )
+
     def _answer(self, predicate: Predicate, index: TableIndex | None) -> _Answer:
         files = self._files
         flags = np.ones((3, len(files.tasks)), np.bool_)
+        if files.tasks and predicate.field_id in self._retyped:
+            return _Answer(flags)
         flags[0] = files.partitions.may_match(predicate)
         column = self._columns.get(predicate.field_id)
         if column is None or not files.tasks:

@@ -52,7 +52,8 @@ def check_names(filter_: FilterJson | None, state: TableState) -> None:
     for column in columns_of(parse_expression(filter_)) if reused else ():
         if not reused.get(str(column).lower(), set()).isdisjoint(sources):
             raise UnsupportedError(
-                f"filter: column {column}: the name meant another column before: load the table again (REFRESH TABLE)"
+                f"filter: column {column}: the name meant another column or type before: "
+                "load the table again (REFRESH TABLE)"
             )
 
 
@@ -101,4 +102,4 @@ def _was_int_before(state: TableState, source_id: int) -> bool:
 def _reused_name(state: TableState) -> str | None:
     """A client that pins a snapshot does not say whether its names are those of now or of then."""
     reused = next(iter(state.reused_names[False]), None)
-    return None if reused is None else f"column {reused}: the name meant another column before"
+    return None if reused is None else f"column {reused}: the name meant another column or type before"

@@ -12,6 +12,7 @@ from typing import Any
 
 from puffin.errors import CorruptMetadataError
 from puffin.tables.base import Column
+from puffin.values.value_type import is_promoted
 
 
 def primitive_columns(schema: Mapping[str, Any]) -> tuple[Column, ...]:
@@ -99,9 +100,26 @@ def fields_of(schema: Mapping[str, Any], prefix: str = "") -> Iterator[Field]:
 
 
 def reused_names(schemas: Iterable[Mapping[str, Any]], *, case_sensitive: bool) -> dict[str, set[int]]:
-    """The ids of each name that means several columns, in one schema or in different ones; lower case for any."""
+    """
+    The ids of each name that means several columns, in one schema or in different ones; lower case for any.
+
+    A column whose type is not promoted to that of the first schema that has it counts as several: who replaces a table
+    gives columns of the same names their ids again, whatever their types are.
+    """
     ids: dict[str, set[int]] = {}
+    first: dict[int, Field] = {}
+    changed: set[int] = set()
     for schema in schemas:
         for field in fields_of(schema):
             ids.setdefault(field.name if case_sensitive else field.name.lower(), set()).add(field.field_id)
-    return {name: of_name for name, of_name in ids.items() if len(of_name) > 1}
+            if not may_become(field, first.setdefault(field.field_id, field)):
+                changed.add(field.field_id)
+    return {name: of_name for name, of_name in ids.items() if len(of_name) > 1 or not of_name.isdisjoint(changed)}
+
+
+def may_become(before: Field, now: Field) -> bool:
+    """Whether Iceberg lets a field become another one of its id, whose type is that of a later schema."""
+    if isinstance(before.type, str) and isinstance(now.type, str):
+        return is_promoted(before.type, now.type)
+    kinds = [each.type.get("type") if isinstance(each.type, Mapping) else each.type for each in (before, now)]
+    return kinds[0] in (kinds[1], "unknown")

@@ -171,7 +171,7 @@ class TableState:
     @functools.cached_property
     def reused_names(self) -> Mapping[bool, Mapping[str, set[int]]]:
         """What `puffin.tables.schema.reused_names` finds in all schemas, by whether case matters."""
-        schemas = [current_schema(self.document), *all_schemas(self.document)]
+        schemas = [current_schema(self.document), *reversed(all_schemas(self.document))]
         return {is_exact: reused_names(schemas, case_sensitive=is_exact) for is_exact in (True, False)}
 
     @functools.cached_property

@@ -22,6 +22,7 @@ _WITHOUT_PARAMETERS = frozenset((*_NUMBERS, *TEMPORAL, *_BYTES))
 _FIXED = re.compile(r"fixed\[\s*([0-9]{1,9})\s*\]")
 _DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)")
 _MAX_PRECISION = 38
+_PROMOTIONS = {"int": ("long",), "float": ("double",), "date": ("timestamp", "timestamp_ns")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +68,14 @@ def is_hashable(type_string: str) -> bool:
     except UnsupportedTypeError:
         return False
     return True
+
+
+def is_promoted(before: str, now: str) -> bool:
+    """Whether Iceberg lets columns of one type become columns of the other, or the types are the same."""
+    if before.startswith("decimal") and now.startswith("decimal"):
+        first, second = ValueType.parse(before), ValueType.parse(now)
+        return first.scale == second.scale and first.precision <= second.precision
+    return before in (now, "unknown") or now in _PROMOTIONS.get(before, ())
 
 
 def hashes_alike(one: str, other: str) -> bool:
