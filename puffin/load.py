@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from puffin.errors import FileNotFound, PuffinError, StorageError, TableNotFound, UsageError
-from puffin.storage import Store, has_query, join, local_path, store_for
+from puffin.storage import Store, has_escapes, has_query, join, local_path, store_for
 from puffin.tables.arguments import NameOrPath
 from puffin.tables.snapshot import Table
 
@@ -233,6 +233,8 @@ def _table_at(location: str, store_for: Callable[[str], Store]) -> Table:
     if local_path(location) is not None and not store.exists(location):
         is_name = "." in location.strip(".") and "/" not in location
         hint = "; for a table of a catalog, pass --catalog (in Python catalog)" if is_name else ""
+        if has_escapes(location):
+            hint = "; names are not decoded, so write a blank as a blank, not as %20"
         raise TableNotFound(f"{location}: no such file or directory{hint}")
     if store.find(location) is not None:
         from puffin.iceberg.catalogs.file import IcebergMetadataFile

@@ -50,6 +50,13 @@ def test_directory_opens_by_path_and_by_uri(root, spelling):
     assert table.open().state.current_snapshot_id == 10
 
 
+def test_escapes_of_a_uri_that_names_nothing_are_explained(root):
+    with pytest.raises(TableNotFound, match="no such file or directory; names are not decoded"):
+        puffin.load_table(root.as_uri())
+    with pytest.raises(TableNotFound, match=r"no such file or directory$"):
+        puffin.load_table(f"{root}/a%20b")
+
+
 @pytest.mark.parametrize("name", ["v1.metadata.json", "v2.gz.metadata.json", "whatever.json"])
 def test_metadata_file_opens_that_version(root, name):
     path = root / "metadata" / name

@@ -11,7 +11,7 @@ of the operating system or a library becomes ``FileNotFound``, ``ConflictError``
 from puffin.storage.access import open_source, store_for
 from puffin.storage.local import LocalStore, is_temporary_name
 from puffin.storage.store import FileInfo, FileSource, Sink, Store, is_storage_failure
-from puffin.storage.uri import has_query, is_same_place, join, local_path, place_of
+from puffin.storage.uri import has_escapes, has_query, is_same_place, join, local_path, place_of
 
 __all__ = [
     "FileInfo",
@@ -19,6 +19,7 @@ __all__ = [
     "LocalStore",
     "Sink",
     "Store",
+    "has_escapes",
     "has_query",
     "is_same_place",
     "is_storage_failure",

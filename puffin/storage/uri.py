@@ -24,6 +24,8 @@ _URI = re.compile(
 
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
+_ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
+
 _SCHEMES_OF_HADOOP = {"s3a": "s3", "s3n": "s3"}
 
 _PATH_WITHOUT_AUTHORITY = {"hdfs", "viewfs"}
@@ -51,6 +53,11 @@ def split(uri: str) -> SplitUri | None:
 def has_controls(name: str) -> bool:
     """Whether control characters, line separators or lone surrogates are in a name; zero-width joiners are none."""
     return _CONTROLS.search(name) is not None
+
+
+def has_escapes(uri: str) -> bool:
+    """Whether a URI, not a plain path, has what RFC 3986 would decode, as those of ``Path.as_uri`` have."""
+    return split(uri) is not None and _ESCAPE.search(uri) is not None
 
 
 def local_path(uri: str) -> Path | None:
