@@ -33,9 +33,7 @@ from puffin.tables.document import all_schemas, current_schema
 from puffin.tables.expression import Combination, Constant, Expression, Op, Predicate, predicates
 from puffin.tables.file_metrics import NO_METRICS
 from puffin.tables.scan_task import FileScanTask
-from puffin.tables.schema import primitive_columns
 from puffin.tables.snapshot import TableSnapshot
-from puffin.values.value_type import is_promoted
 
 _COLUMN_MAPPING = "delta.columnMapping.mode"
 _MOST_SOUGHT = 1_000
@@ -251,19 +249,7 @@ class Planner:
 
     @functools.cached_property
     def _retyped(self) -> frozenset[int]:
-        """
-        The columns whose type in the snapshot's schema is not promoted to that of now, as after CREATE OR REPLACE.
-
-        What partitions, bounds and index say of them is in the other type.
-        """
-        state, schema_id = self._opened.state, self._opened.snapshot.schema_id
-        return frozenset(
-            before.field_id
-            for schema in all_schemas(state.document)
-            if schema_id in (None, schema.get("schema-id"))
-            for before in primitive_columns(schema)
-            if (now := self._columns.get(before.field_id)) and not is_promoted(before.type, now.type)
-        )
+        return self._opened.state.retyped_at(self._opened.snapshot)
 
     def _answer(self, predicate: Predicate, index: TableIndex | None) -> _Answer:
         files = self._files

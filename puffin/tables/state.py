@@ -21,7 +21,7 @@ from puffin.tables.document import (
     partition_specs,
 )
 from puffin.tables.schema import field_ids, primitive_columns, required_leaves, reused_names
-from puffin.values.value_type import is_hashable
+from puffin.values.value_type import is_hashable, is_promoted
 
 _WITHOUT_HISTORY = (
     *("format-version", "location", "schemas", "schema", "current-schema-id"),
@@ -223,6 +223,20 @@ class TableState:
         if noted == _NULLS:
             return f"column {column.name} was null when it was counted, since the snapshot lacked it"
         return f"the table's name mapping of column {column.name} has changed since it was made"
+
+    def retyped_at(self, snapshot: Snapshot) -> frozenset[int]:
+        """
+        The columns whose type in the snapshot's schema is not promoted to that of now, as after CREATE OR REPLACE.
+
+        What partitions, bounds and an index say of them is in the other type.
+        """
+        return frozenset(
+            before.field_id
+            for schema in all_schemas(self.document)
+            if snapshot.schema_id in (None, schema.get("schema-id"))
+            for before in primitive_columns(schema)
+            if (now := self.columns_by_id.get(before.field_id)) and not is_promoted(before.type, now.type)
+        )
 
     def columns_at(self, snapshot: Snapshot) -> Mapping[int, Column]:
         """

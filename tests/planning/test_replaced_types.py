@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import puffin
 from puffin.load import load_table
 from puffin.planning.plan import Filter, Planner
 from puffin.rest_catalog.planning_mode import CLIENT, SERVER, planning_mode
@@ -81,6 +82,17 @@ def test_plan_of_a_snapshot_from_before_a_replacement_keeps_what_has_another_typ
         by_spec = {"type": "eq", "left": reference, "right": {"type": "literal", "value": 2005, "data-type": "long"}}
         assert files_of(table, ScanRequest.of({"filter": by_spec}).filter, BEFORE) == ["before.parquet"]
     assert files_of(table, text, BEFORE) == ["before.parquet"]
+
+
+@TYPES
+def test_bounds_in_manifests_of_a_snapshot_from_before_a_replacement_are_not_shown(
+    tmp_path: Path, now: str, values: pa.Array, text: str
+) -> None:
+    del text
+    table = replaced(tmp_path / "t", now, values)
+    (before,) = puffin.ndv(str(table.root), snapshot_id=BEFORE, manifests=True).columns
+    assert before.summary is not None
+    assert (before.summary.row_count, before.summary.min, before.summary.max) == (1, None, None)
 
 
 def test_buckets_of_another_type_leave_out_no_file(tmp_path: Path) -> None:

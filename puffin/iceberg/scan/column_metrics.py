@@ -7,6 +7,7 @@ equality delete files do not, so with one of these no count is known. Bounds hol
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from puffin.tables.closer_bounds import BoundsSearch, CloserBounds
 from puffin.tables.file_metrics import FileMetrics
 from puffin.tables.scan_task import PUFFIN
 from puffin.tables.snapshot import TableSnapshot
-from puffin.values.column_bounds import NO_VALUES, Bounds, Comparable
+from puffin.values.column_bounds import NO_VALUES, UNKNOWN, Bounds, Comparable
 from puffin.values.column_summary import ColumnSummary
 from puffin.values.manifest_bounds import manifest_bound
 from puffin.values.row_summary import RowSummary, has_nan
@@ -38,6 +39,8 @@ def column_summaries(opened: TableSnapshot, columns: Sequence[Column]) -> dict[i
         deleted = deletes.rows_of(file)
         for column in columns:
             totals[column.field_id] = totals[column.field_id].plus(_rows_of(file, column, deleted))
+    for field_id in opened.state.retyped_at(opened.snapshot) & totals.keys():
+        totals[field_id] = dataclasses.replace(totals[field_id], bounds=UNKNOWN)
     return {column.field_id: totals[column.field_id].to_column(column.type) for column in columns}
 
 
