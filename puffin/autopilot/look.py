@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
-from puffin.errors import PuffinError, UnsupportedError, UsageError, line_about
+from puffin.errors import PuffinError, UnsupportedError, UsageError, in_one_line, line_about
 from puffin.load import FoundTable, Tables
 from puffin.lookup.health import TableStatus
 from puffin.lookup.places import EVERY_NAME, NamePatterns, Place, table_key, tables_at
@@ -182,8 +182,7 @@ class Watcher:
         try:
             return self._look_at(table, listed)
         except Exception as exc:  # noqa: BLE001 - a table must not stop the others
-            _log.exception("%s: the look at it failed, please report it", table.found.name)
-            return SeenTable(table, None, TableStatus.of_error(table.found.name, f"{type(exc).__name__}: {exc}"))
+            return SeenTable(table, None, TableStatus.of_error(table.found.name, told(exc, table.key)))
 
     def _look_at(self, table: CoveredTable, listed: str | None) -> SeenTable:
         """As `look_at`, but with what was seen before of the same metadata; ``listed`` is its file, if a list told."""
@@ -192,12 +191,9 @@ class Watcher:
             kept = None
         if kept is not None and kept.location == listed:
             return kept.seen
-        try:
-            if table.found.error is not None or table.rule is None:
-                return look_at(table)
-            opened = table.load().open()
-        except PuffinError as exc:
-            return SeenTable(table, None, TableStatus.of_error(table.found.name, exc))
+        if table.found.error is not None or table.rule is None:
+            return look_at(table)
+        opened = table.load().open()
         version = _version_of(opened.state)
         if kept is not None and kept.version == version:
             return kept.seen
@@ -238,6 +234,14 @@ def look_at(table: CoveredTable, opened: TableSnapshot | None = None) -> SeenTab
         return SeenTable(table, policy, status, opened.state.location, _refusal(opened))
     except PuffinError as exc:
         return SeenTable(table, policy, TableStatus.of_error(name, exc))
+
+
+def told(exc: Exception, key: str) -> str:
+    """What people are told of an error at a table, in one line; the traceback of a bug goes to the log."""
+    if isinstance(exc, PuffinError):
+        return in_one_line(exc)
+    _log.error("%s: internal error, please report it", key, exc_info=exc)
+    return f"internal error: {exc!r}"
 
 
 def _refusal(opened: TableSnapshot) -> str | None:

@@ -20,10 +20,10 @@ from puffin.autopilot.claims import Claims
 from puffin.autopilot.decide import DUE, Past, Verdict, judge
 from puffin.autopilot.events import DONE, FAILED, INTERRUPTED, SKIPPED, Event, WorkDone
 from puffin.autopilot.ledger import Ledger
-from puffin.autopilot.look import Watcher, look_at
+from puffin.autopilot.look import Watcher, look_at, told
 from puffin.autopilot.run_table import clean_table, run_table
 from puffin.autopilot.spark_sessions import SparkSessions
-from puffin.errors import PuffinError, StorageError, UnsupportedError, UsageError, in_one_line
+from puffin.errors import StorageError, UnsupportedError, UsageError
 from puffin.policy.model import CleaningSchedule, Policy
 from puffin.storage import place_of
 
@@ -129,7 +129,7 @@ class Worker:
                 for each in run_table(verdict, self._policy.limits.driver_bytes, spark, self._progress):
                     work = work.plus(each)
         except Exception as exc:  # noqa: BLE001 - a table must not stop the others
-            outcome, error = (INTERRUPTED if self._stopped.is_set() else FAILED), _told(exc, verdict)
+            outcome, error = (INTERRUPTED if self._stopped.is_set() else FAILED), told(exc, verdict.seen.key)
             # What a failed run has read is not known; the estimate is what it could have been.
             work = dataclasses.replace(work, bytes_read=verdict.bytes)
         elapsed = time.monotonic() - started
@@ -144,7 +144,7 @@ class Worker:
             _log.info("%s: not cleaned: %s", verdict.seen.key, exc)
             return
         except Exception as exc:  # noqa: BLE001 - as above
-            error = _told(exc, verdict)
+            error = told(exc, verdict.seen.key)
         outcome, elapsed = DONE if error is None else FAILED, time.monotonic() - started
         self._tell(_event(verdict, "clean", outcome, reason, elapsed_seconds=elapsed, error=error))
 
@@ -176,11 +176,3 @@ def _event(verdict: Verdict, action: str, outcome: str, reason: str, **of_run: A
     """An event that happens now; ``of_run`` are other fields of it, if anything ran."""
     table, catalog, now = verdict.seen.name, verdict.seen.catalog, time.time()
     return Event(seconds=now, table=table, catalog=catalog, action=action, outcome=outcome, reason=reason, **of_run)
-
-
-def _told(exc: Exception, verdict: Verdict) -> str:
-    """What an event says of an error, in one line; the traceback of a bug goes to the log."""
-    if isinstance(exc, PuffinError):
-        return in_one_line(exc)
-    _log.error("%s: internal error, please report it", verdict.seen.key, exc_info=exc)
-    return f"internal error: {exc!r}"

@@ -118,7 +118,7 @@ def test_table_with_an_unexpected_error_does_not_keep_the_others(lake: Path, mon
     monkeypatch.setattr("puffin.autopilot.look.look_at", fails_for_b)
     seen = Watcher(parse_policy(f"roots: [{lake}]\n", "p")).look()
     errors = {Path(each.status.table).name: each.status.error for each in seen}
-    assert errors == {"a": None, "b": "ValueError: a fault of ours", "c": None}
+    assert errors == {"a": None, "b": "internal error: ValueError('a fault of ours')", "c": None}
 
 
 def test_table_whose_metadata_is_the_same_is_not_looked_at_again(lake: Path, opened: list[str]) -> None:

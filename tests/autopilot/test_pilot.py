@@ -129,6 +129,19 @@ def test_event_of_a_run_whose_index_fails_says_that_statistics_were_committed(
     assert failed.work.rows_read > 0
 
 
+def test_failure_before_a_run_is_an_event(
+    lake: Path, pilot_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(covered: CoveredTable) -> SeenTable:
+        raise ValueError(f"a fault of ours at {Path(covered.found.name).name}")
+
+    monkeypatch.setattr(worker, "look_at", fails)
+    events: list[Event] = []
+    pilot_of("", events.append).run(once=True)
+    errors = {f"internal error: ValueError('a fault of ours at {name}')" for name in "abc"}
+    assert {(event.outcome, event.error) for event in events} == {(FAILED, error) for error in errors}
+
+
 def test_budget_of_the_day_holds_over_restarts(lake: Path, pilot_of: Callable[..., Any]) -> None:
     """The first table fits, the second passes it, and the third has to wait."""
     sizes = {name: sum(f.stat().st_size for f in (lake / name).glob("*.parquet")) for name in ("a", "b", "db/c")}
