@@ -232,9 +232,7 @@ class TableState:
         """
         return frozenset(
             before.field_id
-            for schema in all_schemas(self.document)
-            if snapshot.schema_id in (None, schema.get("schema-id"))
-            for before in primitive_columns(schema)
+            for before in self._columns_in_schemas_of(snapshot)
             if (now := self.columns_by_id.get(before.field_id)) and not is_promoted(before.type, now.type)
         )
 
@@ -276,11 +274,15 @@ class TableState:
 
         ``snapshot`` is None if the table no longer has the snapshot.
         """
-        schemas = all_schemas(self.document)
-        if snapshot is not None and snapshot.schema_id is not None:  # optional in version 1
-            schemas = [schema for schema in schemas if schema.get("schema-id") == snapshot.schema_id]
-        types = {c.type for schema in schemas for c in primitive_columns(schema) if c.field_id == field_id}
+        types = {each.type for each in self._columns_in_schemas_of(snapshot) if each.field_id == field_id}
         return types.pop() if len(types) == 1 else None
+
+    def _columns_in_schemas_of(self, snapshot: Snapshot | None) -> Iterator[Column]:
+        """The columns in the schema of a snapshot; in every schema if it is not known which one that is."""
+        own = None if snapshot is None else snapshot.schema_id  # optional in version 1
+        for schema in all_schemas(self.document):
+            if own is None or schema.get("schema-id") == own:
+                yield from primitive_columns(schema)
 
     def without_history(self) -> TableState:
         """The same state, with only schemas, partition specs and refs in its document, which takes far less memory."""
