@@ -56,7 +56,7 @@ class _WithoutDistributions(Options):
         return tuple(kind for kind in super().kinds if kind != DISTRIBUTION)
 
 
-# What stands beside engines that count distinct values, and nothing else, makes sketches alone.
+# Beside engines that only count distinct values, ours makes only sketches.
 _OPTIONS = {
     OURS: Options(mode="full", dry_run=True, row_counts=False),
     OURS_COMMIT: Options(mode="full"),

@@ -12,6 +12,7 @@ import click
 from puffin.cli.options import as_json, diagnostics, stored_files
 from puffin.cli.render import counted, exact_bytes, print_bytes, print_result
 from puffin.errors import CorruptError, UnsupportedCodecError
+from puffin.version import APPLICATION
 
 if TYPE_CHECKING:
     from puffin.inspection import BlobDescription, FileDescription, SketchSummary
@@ -102,7 +103,7 @@ def _summary_lines(blob: BlobDescription) -> Iterator[str]:
         hashes = counted(counts.hashes, "hash", "hashes")
         yield _line("row counts", f"{hashes} in {counted(counts.rows, 'row')}, theta {counts.theta:.6g}")
     else:
-        is_ours = blob.metadata.type.startswith("puffin-sidecar-")
+        is_ours = blob.metadata.type.startswith(f"{APPLICATION}-")
         yield _line("content", _NOT_SHOWN if is_ours else "of a type not known here, not decoded")
 
 

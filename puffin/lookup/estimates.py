@@ -308,7 +308,7 @@ class Estimator:
         return self.column(field_ids[0]).facts if tuples is None else tuples.facts
 
     def rows_changed(self, columns: Sequence[Column], how: Methods | None) -> RowsChanged | None:
-        """The rows that came and went since these statistics; None if none did."""
+        """The rows that came and went since the statistics of columns and of those of a filter; None if none did."""
         asked, tuples = _asked(columns, how), [*self._tuple_rows.items()]  # other threads may add some
         facts = [self._columns[field_id][0].facts for field_id in asked if field_id in self._columns]
         facts += [each.facts for ids, each in tuples if each is not None and asked.issuperset(ids)]

@@ -79,8 +79,8 @@ class JoinEstimate:
         overlap: The distinct values that both columns have; None if unknown.
         jaccard: The distinct values of both over those of either; None if unknown.
         join_rows: None if the rows of a side are unknown.
-        rows: The rows with their bounds and the method. None if a join without filters has a table whose rows nothing
-            tells but its manifests, which it does not read; or if the question is about partitions.
+        rows: The rows with their bounds and the method. None for a question about partitions, or if only manifests
+            tell how many rows a table has, which a join without filters does not read.
         is_provisional: Whether storage failed for statistics of a side, so that a retry may give another estimate.
     """
 
