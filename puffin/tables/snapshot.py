@@ -134,7 +134,8 @@ class TableSnapshot(ABC):
         """
         The whole data files with the rows that came or went since ``base``; see `Changes.narrowed`.
 
-        Raises SnapshotNotFound if ``base`` is not an ancestor or the table no longer has the snapshots in between.
+        Raises SnapshotNotFound if ``base`` is not an ancestor or the table no longer has the snapshots in between, and
+        UnsupportedError if a Delta table had other partition columns then.
         """
         if base.snapshot_id not in self._changes:
             try:

@@ -340,6 +340,29 @@ def test_changes_without_log_entries_are_unknown(table, row):
     assert "no log entry of version 2" in report.columns[0].reason
 
 
+@pytest.mark.parametrize("after", [[], ["a"], ["b"]])
+@pytest.mark.parametrize("before", [[], ["a"], ["a", "b"]])
+def test_statistics_are_right_after_partition_columns_changed(delta_table, before, after):
+    """As an overwrite with ``overwriteSchema`` changes them, and RESTORE changes them back."""
+    table = delta_table(types=dict.fromkeys("abc", "long"), partitioned_by=before)
+
+    def row(value, partitioned_by):
+        data = {name: [value] for name in "abc" if name not in partitioned_by}
+        return table.add(data, partitionValues=dict.fromkeys(partitioned_by, str(value)))
+
+    one = row(1, before)
+    table.commit(one)
+    analyze(str(table.path))
+    metadata = next(
+        action for line in table.entry(0).read_text().splitlines() if "metaData" in (action := json.loads(line))
+    )
+    metadata["metaData"]["partitionColumns"] = after
+    table.commit(metadata, table.remove(one), row(4, after))
+    report = analyze(str(table.path))
+    basis = "changed-files" if before == after else "full"
+    assert [(c.ndv, c.basis) for c in report.columns] == [(1, basis)] * 3
+
+
 def test_later_version_is_no_ancestor(table, row):
     table.commit(row(1))
     loaded = load_table(str(table.path))

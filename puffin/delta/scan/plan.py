@@ -9,14 +9,14 @@ rows in other files. As in `puffin.iceberg.scan.changes`, a file that comes and 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from urllib.parse import unquote
 
 from puffin.delta.log.actions import AddFile, FileKey, RemoveFile
 from puffin.delta.scan.deletion_vectors import deletion_vector_file
 from puffin.delta.scan.partition_values import partition_json
 from puffin.delta.state import SPEC_ID, DeltaState, LoggedPartition
-from puffin.errors import SnapshotNotFound
+from puffin.errors import SnapshotNotFound, UnsupportedError
 from puffin.storage import join
 from puffin.storage.uri import split
 from puffin.tables.base import Snapshot
@@ -34,7 +34,8 @@ def changes_between(state: DeltaState, base: Snapshot, target: Snapshot) -> Chan
     """
     The whole data files with the rows that came or went between ``base`` and ``target``.
 
-    Raises SnapshotNotFound if ``base`` is later, or if log entries between them have been cleaned up.
+    Raises SnapshotNotFound if ``base`` is later, or if log entries between them have been cleaned up, and
+    UnsupportedError if the table had other partition columns then.
     """
     if base.snapshot_id > target.snapshot_id:
         raise SnapshotNotFound(
@@ -48,9 +49,11 @@ def changes_between(state: DeltaState, base: Snapshot, target: Snapshot) -> Chan
             removed += (remove for remove in commit.removes if remove.data_change)
     total = compare(removed, added, lambda file: file.key)
     tasks = Tasks.of(state)
+    before = tuple(_as_added(total.before, base, state))
+    _check_partitions(before, state)
     return Changes(
         added=tuple(tasks.task_of(file) for file in total.after if isinstance(file, AddFile)),
-        removed=tuple(map(tasks.task_of, _as_added(total.before, base, state))),
+        removed=tuple(map(tasks.task_of, before)),
     )
 
 
@@ -106,6 +109,21 @@ def _as_added(files: Sequence[AddFile | RemoveFile], base: Snapshot, state: Delt
                 f"{state.location}: {file.path}: expected in the log how it was added, since it was removed after "
                 f"version {base.snapshot_id}"
             )
+
+
+def _check_partitions(removed: Iterable[AddFile], state: DeltaState) -> None:
+    """Raise UnsupportedError for files of other partition columns: the tasks would not say where their values are."""
+    names = {each.name for each in state.logged_partitions}
+    for file in removed:
+        if (found := file.partition_values.keys()) != names:
+            raise UnsupportedError(
+                f"{state.location}: {file.path}: expected partition columns as in version {state.segment.version} "
+                f"({_listed(names)}), found {_listed(found)}"
+            )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
 
 
 def _tells_all(file: AddFile | RemoveFile) -> bool:
