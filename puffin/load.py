@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from puffin.cached import cached_property
 from puffin.errors import FileNotFound, PuffinError, StorageError, TableNotFound, UsageError
 from puffin.storage import Store, has_escapes, has_query, join, local_path, store_for
 from puffin.tables.arguments import NameOrPath
@@ -209,13 +210,13 @@ class Tables:
         with self._opening:
             return self._database or self._catalog
 
-    @functools.cached_property
+    @cached_property
     def _database(self) -> SqlDatabase | None:
         from puffin.iceberg.catalogs.named import sql_database
 
         return sql_database(str(self.catalog), self._properties)
 
-    @functools.cached_property
+    @cached_property
     def _catalog(self) -> Catalog:
         if self.catalog is None:
             raise UsageError("namespaces need a catalog")

@@ -15,31 +15,32 @@ SOURCES = sorted([*(ROOT / "puffin").rglob("*.py"), *(ROOT / "stats_jobs").rglob
 ROOMS = {
     "errors": set(),
     "version": set(),
+    "cached": set(),
     "lazy": set(),
     "no_pandas": set(),
     "work_off": set(),
     "kernels": set(),
-    "format": {"errors", "lazy"},
+    "format": {"cached", "errors", "lazy"},
     "storage": {"errors"},
     "values": {"errors", "kernels"},
     "policy": {"errors"},
     "sketches": {"errors", "kernels", "values"},
-    "tables": {"errors", "format", "storage", "values", "version"},
-    "files": {"errors", "format", "kernels", "sketches", "storage", "tables", "values"},
+    "tables": {"cached", "errors", "format", "storage", "values", "version"},
+    "files": {"cached", "errors", "format", "kernels", "sketches", "storage", "tables", "values"},
     "inspection": {"errors", "format", "sketches", "storage"},
-    "statistics": {"errors", "format", "sketches", "storage", "tables", "values", "version"},
+    "statistics": {"cached", "errors", "format", "sketches", "storage", "tables", "values", "version"},
     "index": {
         *("errors", "format", "kernels", "sketches"),
         *("statistics", "storage", "tables", "values", "version"),
     },
-    "iceberg": {"errors", "files", "format", "kernels", "storage", "tables", "values", "version", "work_off"},
-    "delta": {"errors", "storage", "tables", "values", "version"},
+    "iceberg": {"cached", "errors", "files", "format", "kernels", "storage", "tables", "values", "version", "work_off"},
+    "delta": {"cached", "errors", "storage", "tables", "values", "version"},
     "clean": {"index", "statistics", "storage", "tables"},
-    "load": {"delta", "errors", "iceberg", "storage", "tables"},
-    "estimates": {"sketches", "tables", "values"},
-    "planning": {"errors", "iceberg", "index", "tables", "values"},
+    "load": {"cached", "delta", "errors", "iceberg", "storage", "tables"},
+    "estimates": {"cached", "sketches", "tables", "values"},
+    "planning": {"cached", "errors", "iceberg", "index", "tables", "values"},
     "lookup": {
-        *("errors", "estimates", "format", "iceberg", "index", "lazy", "load", "planning"),
+        *("cached", "errors", "estimates", "format", "iceberg", "index", "lazy", "load", "planning"),
         *("sketches", "statistics", "storage", "tables", "values"),
     },
     "rest_catalog": {"errors", "iceberg", "lookup", "planning", "storage", "tables", "values", "version"},
@@ -223,6 +224,12 @@ def test_only_the_serve_command_imports_the_server_and_lazily() -> None:
     assert importers == {"puffin.cli.serve"}
     top_level = ast.parse((ROOT / "puffin/cli/serve.py").read_text()).body
     assert not [n for n in top_level if isinstance(n, ast.ImportFrom) and str(n.module).startswith("puffin.server")]
+
+
+def test_values_are_cached_without_a_lock() -> None:
+    """`puffin.cached` says why."""
+    waiting = re.compile(r"functools\.cached_property|from functools import .*cached_property")
+    assert [p.name for p in SOURCES if waiting.search(p.read_text())] == ["cached.py"]
 
 
 def test_reader_and_writer_are_siblings() -> None:

@@ -13,13 +13,13 @@ fields of a struct before the fields inside them, so the same columns get the sa
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn, TypeAlias
 
+from puffin.cached import cached_property
 from puffin.errors import CorruptMetadataError, UnsupportedTableError
 from puffin.values.value_type import is_hashable
 
@@ -77,7 +77,7 @@ class TableSchema:
         """Whether to find columns by name even in a file with field ids."""
         return self.name_mapping is not None
 
-    @functools.cached_property
+    @cached_property
     def paths(self) -> Mapping[int, FieldPath]:
         return {field_id: path for path, field_id in self.field_ids.items()}
 

@@ -9,11 +9,11 @@ nothing more, and each costs a read of its log entry.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from puffin.cached import cached_property
 from puffin.delta.log.actions import Commit, Metadata, Protocol
 from puffin.delta.log.changed_records import changed_records
 from puffin.delta.log.log_files import LOG, commit_name
@@ -74,12 +74,12 @@ class DeltaState(TableState):
         """The physical path, since field ids may change until statistics store them."""
         return json.dumps(self.delta_schema.paths[column.field_id])
 
-    @functools.cached_property
+    @cached_property
     def partitioned_ids(self) -> frozenset[int]:
         """The field ids of the partition columns, whose values are in the log."""
         return frozenset(field["source-id"] for field in self.partition_specs[SPEC_ID])
 
-    @functools.cached_property
+    @cached_property
     def logged_partitions(self) -> tuple[LoggedPartition, ...]:
         paths, columns = self.delta_schema.paths, self.columns_by_id
         ids = ((str(field["field-id"]), field["source-id"]) for field in self.partition_specs[SPEC_ID])

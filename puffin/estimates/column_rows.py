@@ -7,12 +7,12 @@ from the counts of rows, nulls and distinct values.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 
 import numpy as np
 
+from puffin.cached import cached_property
 from puffin.estimates.counted import Counted, Numbers
 from puffin.estimates.facts import ColumnFacts
 from puffin.estimates.hashed_rows import Found, HashedRows, values_left
@@ -130,7 +130,7 @@ class ColumnRows:
         rest = min(hashed.unsampled.upper, max(0.0, hashed.distinct.upper - len(hashed.found.high)) * others)
         return known + rest + min(self.nulls.upper, others) + min(self.empty, others) + added
 
-    @functools.cached_property
+    @cached_property
     def spread(self) -> Spread:
         """How rows are spread over the values, null among them."""
         rows, values = self._each

@@ -7,12 +7,12 @@ taken as independent of each other; the bounds are Fréchet's, which hold howeve
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from puffin.cached import cached_property
 from puffin.estimates.column_rows import ColumnRows
 from puffin.estimates.interval import ALWAYS, AT_95, NOTHING, Interval
 from puffin.estimates.methods import INDEPENDENCE, JOINT, PARTITION
@@ -40,7 +40,7 @@ class TableRows:
     partitions: Callable[[FilterPart], tuple[int, int] | None] | None
     groups: Callable[[OfColumn], tuple[int, int] | None] | None = None
 
-    @functools.cached_property
+    @cached_property
     def in_sets(self) -> frozenset[int]:
         """The field ids of all columns of these sets."""
         return frozenset().union(*self.sets)

@@ -8,7 +8,6 @@ bucket's rows are those of the value, if a row drawn at random chose it.
 
 from __future__ import annotations
 
-import functools
 import math
 import struct
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from puffin.cached import cached_property
 from puffin.estimates.counted import Numbers
 from puffin.estimates.interval import ALWAYS, NOTHING, Interval
 from puffin.sketches.distribution import Distribution
@@ -92,7 +92,7 @@ class OtherValues:
         left = self._left.item(hashed >> _SHIFT & len(self._left) - 1)
         return self._by_bucket.moments[min(round(left / self._by_bucket.unit), _LEVELS - 1)]
 
-    @functools.cached_property
+    @cached_property
     def _moments_of_any(self) -> _Moments:
         if not len(self._sampled):
             return _Moments(self._any.rows, (self._most - self._any.rows) ** 2)
@@ -107,7 +107,7 @@ class OtherValues:
         at = place_of(hashed, self._counts.hashes)
         return 0 if at is None else self._counts.rows.item(at)
 
-    @functools.cached_property
+    @cached_property
     def _any(self) -> Interval:
         """The rows of any value, whatever its bucket."""
         if self._most <= 0:

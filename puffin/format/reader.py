@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
+from puffin.cached import cached_property
 from puffin.errors import CorruptPuffinError
 from puffin.format import compression, footer_json, layout
 from puffin.format.model import BlobMetadata, FileMetadata, RawBlob

@@ -7,11 +7,11 @@ What it makes of a filter is passed on as our own expression, so that nothing el
 from __future__ import annotations
 
 import contextlib
-import functools
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from puffin.cached import cached_property
 from puffin.errors import UsageError
 from puffin.iceberg.filter_errors import error_about
 from puffin.iceberg.filter_grammar import parse_by_grammar
@@ -52,7 +52,7 @@ class FilterParser:
         except Exception as exc:  # any error about a literal's type
             raise error_about(where, exc, self._schema) from exc
 
-    @functools.cached_property
+    @cached_property
     def _binder(self) -> Binder:
         return Binder(self._schema, self._specs)
 

@@ -7,12 +7,12 @@ Table metadata and private state are read when a column is first asked for. Afte
 from __future__ import annotations
 
 import dataclasses
-import functools
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from puffin.cached import cached_property
 from puffin.errors import PuffinError, StorageError, UnsupportedTableError, UsageError
 from puffin.estimates.column_rows import ColumnRows
 from puffin.estimates.facts import ColumnFacts
@@ -188,12 +188,12 @@ class Estimator:
         """The rows of the table, or what they most likely are; raises as `table`."""
         return int(self.table.rows.rows)
 
-    @functools.cached_property
+    @cached_property
     def counted_rows(self) -> Interval | None:
         """The live rows, as statistics of the snapshot counted them, or as metadata tells; None if neither does."""
         return NOTHING if self.opened.is_empty else known_rows(self.opened)
 
-    @functools.cached_property
+    @cached_property
     def table(self) -> TableRows:
         """
         The rows of the table and of its columns; reads its manifests if nothing else tells how many these are.
@@ -217,7 +217,7 @@ class Estimator:
             return True
         return self.opened.counts_live_rows and self._rows_of_files is not None
 
-    @functools.cached_property
+    @cached_property
     def _rows_of_files(self) -> Interval | None:
         with self._loading:
             return rows_of_files(self.opened)
@@ -244,7 +244,7 @@ class Estimator:
         # If the fewest rows are all there are, no partition has more.
         return [each._replace(upper=each.lower) for each in rows] if fewest == counted else rows
 
-    @functools.cached_property
+    @cached_property
     def _sets(self) -> tuple[tuple[int, ...], ...]:
         """The sets of columns that have a joint sketch, by field ids, which ascend; the largest sets first."""
         known = {} if self.opened.is_empty else known_sketches(self.opened)

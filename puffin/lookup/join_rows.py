@@ -7,11 +7,11 @@ value's rows, as if it did not depend on the value.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from puffin.cached import cached_property
 from puffin.estimates.counted import Counted
 from puffin.estimates.filters import FilterPart, Joined, OfColumn, rows_of
 from puffin.estimates.interval import AT_95, Interval
@@ -103,7 +103,7 @@ class RowsOfJoins:
         some = join_of_values(rows, columns[0].is_complete and columns[1].is_complete)
         return some if left_out is None else found.minus(some)
 
-    @functools.cached_property
+    @cached_property
     def _unfiltered(self) -> _Unfiltered | None:
         """The rows without filters; None if statistics do not have them by value on both sides."""
         if self._is_of_one:
@@ -126,7 +126,7 @@ class RowsOfJoins:
         shared = _shared(*sides) if matches.totals.is_complete else None
         return _Unfiltered(found, unlike, changes if has_changed else None, (left, right), shared)
 
-    @functools.cached_property
+    @cached_property
     def _ordered(self) -> OrderedMatches | None:
         """The values of both sides in order, for filters on the joined column; None if a side keeps no values."""
         sides = []
@@ -145,7 +145,7 @@ class RowsOfJoins:
         estimator, (column, *_) = self._left
         return zeros_of(estimator.column(column.field_id).facts.type)
 
-    @functools.cached_property
+    @cached_property
     def _columns(self) -> list[RowsOfJoins]:
         """The joins of the pairs of columns."""
         (left, ones), (right, others) = self._left, self._right

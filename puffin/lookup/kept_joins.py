@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 import math
 import threading
@@ -11,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from typing import TypeAlias
 
+from puffin.cached import cached_property
 from puffin.errors import UsageError
 from puffin.estimates.groups import groups_of
 from puffin.estimates.interval import Interval
@@ -115,7 +115,7 @@ class _Pair:
             is_provisional=any(estimator.is_provisional for estimator, _ in self._sides),
         )
 
-    @functools.cached_property
+    @cached_property
     def _described(self) -> JoinEstimate:
         """The overlap as the values tell that were counted, if they do; else that of sketches, within what they say."""
         found, values, most = self._by_sketches, self._rows.shared, self._rows.most_shared

@@ -19,6 +19,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from puffin.cached import cached_property
 from puffin.errors import PuffinError
 from puffin.iceberg.expression_json import FilterJson
 from puffin.index.table_index import ColumnKey, RowCache, TableIndex
@@ -247,7 +248,7 @@ class Planner:
                     self._loaded_files.append(_Files.of(self._opened))
         return self._loaded_files[0]
 
-    @functools.cached_property
+    @cached_property
     def _retyped(self) -> frozenset[int]:
         return self._opened.state.retyped_at(self._opened.snapshot)
 

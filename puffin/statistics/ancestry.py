@@ -12,6 +12,7 @@ import functools
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from puffin.cached import cached_property
 from puffin.errors import PuffinError
 from puffin.statistics.answer import ANCESTOR, SNAPSHOT, UNKNOWN_FRESHNESS, ColumnAnswer, Distinct, Freshness
 from puffin.statistics.blob_properties import SketchProperties
@@ -45,7 +46,7 @@ class KnownSketch:
     age: int
     freshness: Freshness
 
-    @functools.cached_property
+    @cached_property
     def properties(self) -> SketchProperties:
         """The properties of the blob, those that only the file has as far as it can be read."""
         return SketchProperties(
@@ -62,7 +63,7 @@ class KnownSketch:
         """The column as the snapshot asked for has it; it must be a primitive one of the current schema."""
         return self.columns[self.blob.fields[0]]
 
-    @functools.cached_property
+    @cached_property
     def type(self) -> str | None:
         """The type as which the values were hashed; None if unknown."""
         return self.properties.type or self.state.column_type_at(self.snapshot, self.blob.fields[0])
@@ -77,17 +78,17 @@ class KnownSketch:
             return found
         return dataclasses.replace(found, min=None, max=None, total_bytes=None)
 
-    @functools.cached_property
+    @cached_property
     def may_lack_changes(self) -> bool:
         """Whether Trino extended it without the rows that others added or removed before."""
         return _may_lack_changes(self.state, self.blob)
 
-    @functools.cached_property
+    @cached_property
     def mapping_changed(self) -> str | None:
         """Why files give other values for the column today, or None; see `TableState.other_reading`."""
         return self.state.other_reading(self.properties.provenance.mapping, self.column)
 
-    @functools.cached_property
+    @cached_property
     def column_mismatch(self) -> str | None:
         """Why its hashes are not those of the column as it is now, or may not be; None if they are."""
         if self.type is None or not hashes_alike(self.type, self.column.type):
@@ -111,7 +112,7 @@ class KnownSketch:
             statistics_path=self.entry.statistics_path,
         )
 
-    @functools.cached_property
+    @cached_property
     def _footer(self) -> Mapping[str, str] | PuffinError:
         return self.footers.find(self.entry, self.blob)
 

@@ -10,10 +10,10 @@ of its properties (spec, "Table Statistics": table metadata has a subset).
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from puffin.cached import cached_property
 from puffin.sketches.sizes import DEFAULT_LG_K
 from puffin.statistics.answer import Distinct
 from puffin.statistics.private_state.places import HOME
@@ -115,7 +115,7 @@ class SketchProperties:
         """Whether most properties are in the file alone; an engine that copies the footer copies all of them."""
         return ABRIDGED in self.stored and _TYPE not in self.stored
 
-    @functools.cached_property
+    @cached_property
     def whole(self) -> Mapping[str, str]:
         """All properties; calls ``in_footer`` if they are abridged. Where both have a key, the file's value wins."""
         found = self.in_footer() if self.is_abridged else _NOTHING
@@ -157,14 +157,14 @@ class SketchProperties:
         """How many partitions have sketches beside the blob; None without them."""
         return _digits(self.stored.get(PARTITIONS_PROPERTY, ""))
 
-    @functools.cached_property
+    @cached_property
     def joint(self) -> tuple[tuple[int, ...], ...]:
         """The sets of columns with joint sketches beside the blob, by field id, those that can be read."""
         sets = (part.split("+") for part in self.stored.get(JOINT_PROPERTY, "").split(",") if part)
         ids = (tuple(map(_digits, each)) for each in sets)
         return tuple(tuple(found) for each in ids if len(found := [i for i in each if i is not None]) == len(each))
 
-    @functools.cached_property
+    @cached_property
     def summary(self) -> ColumnSummary | None:
         """Counts and bounds; None if they are unknown. Calls ``in_footer``."""
         return ColumnSummary.from_text(self.whole.get(SUMMARY_PROPERTY, ""))
@@ -174,7 +174,7 @@ class SketchProperties:
         """Whether min or max may be a value of deleted rows. Calls ``in_footer``."""
         return LOOSE_PROPERTY in self.whole
 
-    @functools.cached_property
+    @cached_property
     def distinct(self) -> Distinct | None:
         """The estimate; None without a readable ``ndv``. Calls ``in_footer``."""
         ndv = _digits(self.whole.get(NDV, ""))

@@ -8,11 +8,11 @@ metadata.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import numbers
 from collections.abc import Mapping
 from typing import Any
 
+from puffin.cached import cached_property
 from puffin.errors import UsageError
 from puffin.format import THETA_V1
 
@@ -156,7 +156,7 @@ class StatisticsEntry:
     def file_name(self) -> str:
         return self.statistics_path.rpartition("/")[2]
 
-    @functools.cached_property
+    @cached_property
     def sketches(self) -> Mapping[int, BlobEntry]:
         """The sketches of one column each, by field id; of several for one column, the first."""
         return {blob.fields[0]: blob for blob in reversed(self.blobs) if blob.is_sketch}

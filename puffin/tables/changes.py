@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import array
 import dataclasses
-import functools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Generic, TypeVar
 
+from puffin.cached import cached_property
 from puffin.tables.scan_task import POSITION_DELETES, ContentFile, FileScanTask
 
 _Item = TypeVar("_Item")
@@ -29,7 +29,7 @@ class Changes:
     added: tuple[FileScanTask, ...]
     removed: tuple[FileScanTask, ...]
 
-    @functools.cached_property
+    @cached_property
     def narrowed(self) -> Changes:
         """
         The same changes, but a file that only lost rows stands for just these rows.
@@ -43,7 +43,7 @@ class Changes:
             removed=tuple(_less(task, added) if task.data_file.file_path in both else task for task in self.removed),
         )
 
-    @functools.cached_property
+    @cached_property
     def rows_added(self) -> int:
         """About how many rows came."""
         return sum(task.rows for task in self.added)

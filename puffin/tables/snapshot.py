@@ -7,11 +7,11 @@ An open table is one version of its metadata, bound to a snapshot and to the sto
 from __future__ import annotations
 
 import dataclasses
-import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, TypeVar
 
+from puffin.cached import cached_property
 from puffin.errors import PuffinError, SnapshotNotFound
 from puffin.storage import Store
 from puffin.tables.base import Column, PartitionStatisticsEntry, Snapshot, SnapshotSelector, StatisticsEntry
@@ -82,11 +82,11 @@ class TableSnapshot(ABC):
         """The id of the selected snapshot, None if `is_empty`; raises what `snapshot` raises."""
         return None if self._selected is None else self._selected.snapshot_id
 
-    @functools.cached_property
+    @cached_property
     def _selected(self) -> Snapshot | None:
         return self.state.select_snapshot(self.selector)
 
-    @functools.cached_property
+    @cached_property
     def columns_by_id(self) -> Mapping[int, Column]:
         """The columns of the current schema by field id, as `TableState.columns_at`; raises what `snapshot` raises."""
         return self.state.columns_by_id if self._selected is None else self.state.columns_at(self._selected)
@@ -109,14 +109,10 @@ class TableSnapshot(ABC):
     def scan_context(self) -> ScanContext:
         """What all scans of the table share."""
 
-    @property
+    @cached_property
     def tasks(self) -> tuple[FileScanTask, ...]:
         """One task for each whole data file of the snapshot, with its deletes; planned once."""
-        # No cached_property: up to Python 3.11 a table whose storage hangs would make all other tables wait.
-        if not self.is_planned:
-            self.__dict__["tasks"] = self._plan()
-        planned: tuple[FileScanTask, ...] = self.__dict__["tasks"]
-        return planned
+        return self._plan()
 
     @property
     def is_planned(self) -> bool:
@@ -147,7 +143,7 @@ class TableSnapshot(ABC):
             raise found
         return found
 
-    @functools.cached_property
+    @cached_property
     def _changes(self) -> dict[int, Changes | PuffinError]:
         return {}
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from puffin.cached import cached_property
 from puffin.errors import ColumnNotFound, CorruptMetadataError, SnapshotNotFound, UnsupportedTypeError, said_by
 from puffin.storage import FileInfo
 from puffin.tables.arguments import did_you_mean
@@ -162,36 +162,36 @@ class TableState:
                 raise UnsupportedTypeError(f"{what}: type {column.type} has no single-value bytes")
         return chosen
 
-    @functools.cached_property
+    @cached_property
     def columns_ever(self) -> Mapping[int, Column]:
         """The columns of all schemas by field id; a column of the current schema as it is now."""
         every = (column for schema in all_schemas(self.document) for column in primitive_columns(schema))
         return {column.field_id: column for column in (*every, *self.columns)}
 
-    @functools.cached_property
+    @cached_property
     def reused_names(self) -> Mapping[bool, Mapping[str, set[int]]]:
         """What `puffin.tables.schema.reused_names` finds in all schemas, by whether case matters."""
         schemas = [current_schema(self.document), *reversed(all_schemas(self.document))]
         return {is_exact: reused_names(schemas, case_sensitive=is_exact) for is_exact in (True, False)}
 
-    @functools.cached_property
+    @cached_property
     def source_types(self) -> Mapping[int, str]:
         """The types of `columns_ever` by field id: those of the source columns of all partition specs."""
         return {field_id: column.type for field_id, column in self.columns_ever.items()}
 
-    @functools.cached_property
+    @cached_property
     def partition_specs(self) -> dict[int, list[dict[str, Any]]]:
         """The fields of every partition spec by spec id; see `puffin.tables.document.partition_specs`."""
         return partition_specs(self.document)
 
-    @functools.cached_property
+    @cached_property
     def tuple_types(self) -> Mapping[int, Mapping[int, str]]:
         """The fields of partition tuples with the types of their values, by spec id."""
         from puffin.values.partition_tuples import tuple_types  # needs pyarrow, which a lookup does without
 
         return {spec_id: tuple_types(spec, self.source_types) for spec_id, spec in self.partition_specs.items()}
 
-    @functools.cached_property
+    @cached_property
     def name_mapping(self) -> list[dict[str, Any]] | None:
         """Field ids by name for files without ids (property ``schema.name-mapping.default``), or None."""
         text = self.properties.get(NAME_MAPPING)
@@ -263,7 +263,7 @@ class TableState:
         }
         return {**self.columns_by_id, **null}
 
-    @functools.cached_property
+    @cached_property
     def _heads(self) -> frozenset[int | None]:
         refs = (self.document.get("refs") or {}).values()
         return frozenset({self.current_snapshot_id, *(r["snapshot-id"] for r in refs if r.get("type") == "branch")})
@@ -289,12 +289,12 @@ class TableState:
         kept = {key: self.document[key] for key in _WITHOUT_HISTORY if key in self.document}
         return dataclasses.replace(self, document=kept)
 
-    @functools.cached_property
+    @cached_property
     def columns_by_id(self) -> Mapping[int, Column]:
         """The columns of the current schema by field id."""
         return {column.field_id: column for column in self.columns}
 
-    @functools.cached_property
+    @cached_property
     def required_columns(self) -> frozenset[int]:
         """
         The field ids of the columns of the current schema that are never null.
@@ -328,7 +328,7 @@ class TableState:
                 hint = "; name each column by itself"
             raise ColumnNotFound(f"{self.name}: no primitive column {name!r} outside lists and maps{hint}") from None
 
-    @functools.cached_property
+    @cached_property
     def _columns_by_name(self) -> dict[str, Column]:
         # A whole name takes precedence over a dotted path, so the shorter path wins.
         return {c.name: c for c in sorted(self.columns, key=lambda c: -len(c.path))}

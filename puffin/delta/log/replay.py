@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import bisect
 import datetime
-import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from puffin.cached import cached_property
 from puffin.delta.log.actions import (
     AddFile,
     Commit,
@@ -120,7 +120,7 @@ class LogSegment:
         following = join(self._files.directory, commit_name(self.newest_version + 1))
         return is_there and not self._store.exists(following)
 
-    @functools.cached_property
+    @cached_property
     def protocol_and_metadata(self) -> tuple[Protocol, Metadata]:
         """The table's description at this version, read once; reads no more of a checkpoint than necessary."""
         start, content = self._start
@@ -265,7 +265,7 @@ class LogSegment:
             found.update(read_file_statistics(self._store.read(uri), uri))
         return found
 
-    @functools.cached_property
+    @cached_property
     def _start(self) -> tuple[Checkpoint, CheckpointContent]:
         return self._first_readable(lambda start: (start, self._content(start)))
 
@@ -299,7 +299,7 @@ class LogSegment:
                 f"{self._files.directory}: no log entry of version {version} (it never existed, or was cleaned up)"
             ) from None
 
-    @functools.cached_property
+    @cached_property
     def _in_commit_timestamps_since(self) -> int:
         """The first version with an in-commit timestamp; the version after this one if there is none."""
         protocol, metadata = self.protocol_and_metadata
@@ -312,7 +312,7 @@ class LogSegment:
             )
         return since
 
-    @functools.cached_property
+    @cached_property
     def _file_times(self) -> Mapping[int, int]:
         times: dict[int, int] = {}
         at = -1

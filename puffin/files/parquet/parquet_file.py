@@ -8,7 +8,6 @@ are streamed, so memory does not grow with the file.
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from puffin.cached import cached_property
 from puffin.files.data_file import DataFile, Path
 from puffin.files.file_columns import FileColumn
 from puffin.files.parquet.bloom_filters import read_bloom_filters
@@ -96,7 +96,7 @@ class _Layout:
                 self._planner = ChunkPlanner(self.footer, self.schema)
             return self._planner
 
-    @functools.cached_property
+    @cached_property
     def row_groups(self) -> Sequence[_RowGroup]:
         groups, row = [], 0
         for place in range(self.footer.num_row_groups):
@@ -113,12 +113,12 @@ class _Layout:
             check_chunk(ours)
         return group.column(leaf)
 
-    @functools.cached_property
+    @cached_property
     def leaf_paths(self) -> Sequence[str]:
         schema = self.footer.schema
         return [schema.column(place).path for place in range(len(schema))]
 
-    @functools.cached_property
+    @cached_property
     def places(self) -> Mapping[str, int]:
         """The place of each leaf whose path is its own."""
         times = Counter(self.leaf_paths)
