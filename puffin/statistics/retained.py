@@ -6,7 +6,7 @@ import dataclasses
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 
-from puffin.errors import PuffinError
+from puffin.errors import PuffinError, StorageError
 from puffin.format import CREATED_BY, THETA_V1, BlobMetadata, RawBlob
 from puffin.statistics.blob_properties import SketchProperties
 from puffin.statistics.private_state.blobs import NOTHING_PRIVATE, PrivateState
@@ -44,18 +44,22 @@ def read_stored(
     the repaired entry if its file is lost.
 
     Each file is read when it is asked for, so that only one is in memory. The first loses the sketches that cannot be
-    read, with a warning.
+    read, with a warning. Raises StorageError if the storage failed: another run may be able to read them.
     """
     found: list[RetainedBlob] = []
     for entry in entries:
         try:
             found += stored_sketches(opened, entry)
+        except StorageError:
+            raise
         except PuffinError as exc:
             _log.warning("statistics of other columns are dropped: cannot read their file: %s", exc)
     yield StoredSketches(snapshot_id, found)
     for entry in damaged:
         try:
             stored = StoredSketches(entry.snapshot_id, stored_sketches(opened, entry))
+        except StorageError:
+            raise
         except PuffinError as exc:
             _log.warning("an entry is repaired in the table's metadata only: %s", exc)
             marked = tuple(marked_entry(blob, None) for blob in entry.blobs if blob.is_sketch)

@@ -140,6 +140,21 @@ def test_unreadable_old_file_loses_its_columns_with_a_warning(table, opened, dra
     assert f"statistics of other columns are dropped: cannot read their file: {existing.statistics_path}" in caplog.text
 
 
+def test_old_file_that_the_store_does_not_give_now_fails_the_run(table, opened, draft_of, old, monkeypatch):
+    """Its columns would be lost, though the next run may be able to read them."""
+    existing, open_source = old(theta(2)), LocalStore.open_source
+
+    def busy(store, uri):
+        if uri.endswith(Path(existing.statistics_path).name):
+            raise StorageError(f"{uri}: 503 Slow Down")
+        return open_source(store, uri)
+
+    monkeypatch.setattr(LocalStore, "open_source", busy)
+    draft = draft_of(table, {"a": [1]})
+    with pytest.raises(StorageError, match="503 Slow Down"):
+        draft.write(opened, [existing])
+
+
 def test_entry_that_lists_more_than_its_file_loses_the_missing_blobs(table, opened, draft_of, old):
     existing = old(theta(2))
     promised = dataclasses.replace(existing.blobs[0], fields=(3,))

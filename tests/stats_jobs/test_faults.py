@@ -218,6 +218,24 @@ def test_unreadable_base_sketch_causes_a_full_run(scene, how):
     scene.check_next_run()
 
 
+@pytest.mark.parametrize("mode", ["auto", "incremental"])
+def test_store_that_does_not_give_a_base_sketch_fails_the_job(scene, monkeypatch, mode):
+    """Unlike a file that is gone, the next run can build on it."""
+    open_source, statistics = LocalStore.open_source, scene.newest("metadata/*.stats").name
+
+    def busy(store, uri):
+        if uri.endswith(statistics):
+            raise StorageError(f"{uri}: 503 Slow Down")
+        return open_source(store, uri)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStore, "open_source", busy)
+        with pytest.raises(StorageError, match="503 Slow Down"):
+            analyze(scene.name, Options(mode=mode))
+    assert scene.left_behind() == set()
+    assert {column.basis for column in analyze(scene.name).columns} == {READ_ADDED}
+
+
 def test_readable_base_sketch_is_built_on(scene):
     assert {column.basis for column in analyze(scene.name).columns} == {READ_ADDED}
 
