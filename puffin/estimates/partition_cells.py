@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from puffin.estimates.value_set import EVERYTHING, Span, compared, span_of_prefix
-from puffin.values.transforms import overflowing, parsed_transform, result_type
+from puffin.values.transforms import may_be_late, overflowing, parsed_transform, result_type
 
 _DAY_UNITS = {"date": 1, "timestamp": 86_400 * 10**6, "timestamp_ns": 86_400 * 10**9}
 
@@ -79,12 +79,13 @@ def _moments(name: str, type_: str, found: int) -> Span | None:
     day = _DAY_UNITS.get(type_.replace("timestamptz", "timestamp"))
     if day is None:
         return None
+    first = found - 1 if found <= 0 and may_be_late(name, type_) else found
     if name == "hour":
-        start, stop = found * day // 24, (found + 1) * day // 24
+        start, stop = first * day // 24, (found + 1) * day // 24
     elif name == "day":
-        start, stop = found * day, (found + 1) * day
+        start, stop = first * day, (found + 1) * day
     else:
-        start, stop = (_first_day(name, each) * day for each in (found, found + 1))
+        start, stop = (_first_day(name, each) * day for each in (first, found + 1))
     return (0, start, 0), (0, stop - 1, 1)
 
 

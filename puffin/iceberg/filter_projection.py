@@ -17,7 +17,7 @@ import numpy as np
 from puffin.iceberg.filter_literals import values_of
 from puffin.tables.expression import Op, PartitionTest
 from puffin.values.column_bounds import comparable
-from puffin.values.transforms import calendar_value, overflowing
+from puffin.values.transforms import calendar_value, may_be_late, overflowing
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
@@ -89,6 +89,14 @@ class Projection:
 
 def _test_of_field(field: Any, bound: Any) -> Callable[[Any], bool] | None:
     """What a bound test of a column requires of a partition field of it; None if that is nothing."""
+    test = _test_of_values(field, bound)
+    if test is None or not may_be_late(str(field.transform), str(bound.term.ref().field.field_type)):
+        return test
+    return lambda value: test(value) or (value is not None and value <= 0 and test(value - 1))
+
+
+def _test_of_values(field: Any, bound: Any) -> Callable[[Any], bool] | None:
+    """What `_test_of_field` returns, for values that the specification's transforms give."""
     from pyiceberg.expressions import AlwaysTrue
     from pyiceberg.expressions.visitors import bind, expression_evaluator
     from pyiceberg.schema import Schema
@@ -116,7 +124,7 @@ def _test_of_field(field: Any, bound: Any) -> Callable[[Any], bool] | None:
 
 
 def _test_of_dates(transform: str, type_: str, op: Op, dates: Sequence[int]) -> Callable[[Any], bool] | None:
-    """What `_test_of_field` returns, for dates of any year."""
+    """What `_test_of_values` returns, for dates of any year."""
     step, compare = _INCLUSIVE[op]
     found = [_partition_of_date(transform, type_, date + step) for date in dates]
     if None in found:

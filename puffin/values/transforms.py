@@ -75,6 +75,15 @@ def overflowing(truncated: int, width: int) -> list[range]:
     ]
 
 
+def may_be_late(transform: str, source_type: str) -> bool:
+    """
+    Whether a value up to 0 may be that of a moment one year, month, day or hour before.
+
+    Iceberg's Java library up to 0.10.0 rounded moments before 1970 up.
+    """
+    return transform in _CALENDAR and not (transform == "day" and source_type == "date")
+
+
 def calendar_value(transform: str, source_type: str, physical: int) -> int | None:
     """
     The year, month, day or hour of a date or a timestamp, as the partition field has it; None for other transforms.

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from tests.hand_made_table import CONTENT, HandMadeTable
 from tests.planning.random_filters import FLOATS, Leaf, RandomFilters, Row, rounded
-from tests.planning.transformed import transformed
+from tests.planning.transformed import late, transformed
 
 FIELDS = {
     1: ("i", "int"),
@@ -94,13 +94,16 @@ class RandomTable:
     """
     A table that grows by files and changes its schema and specs.
 
+    Args:
+        is_late: Whether its partitions before 1970 are those of `late`.
+
     Attributes:
         files: The data files with all rows that they were written with.
         snapshots: The same of each snapshot.
         columns_of: The columns as they were at each snapshot.
     """
 
-    def __init__(self, root: Path, seed: int) -> None:
+    def __init__(self, root: Path, seed: int, *, is_late: bool = False) -> None:
         self.source = random.Random(seed)
         self.columns: dict[int, tuple[str, str]] = dict(FIELDS)
         self.table = HandMadeTable(root, self._fields(), version=3, properties=self._properties())
@@ -110,6 +113,7 @@ class RandomTable:
         self.columns_of: dict[int, list[Leaf]] = {}
         self._written = 0
         self._version = 0
+        self._is_late = is_late
         if self.source.random() < 0.7:
             self.table.document["partition-specs"].clear()
             self.change_spec()
@@ -333,8 +337,9 @@ class RandomTable:
         fields = self.table.document["partition-specs"][spec_id]["fields"]
         sources = [field["source-id"] for field in fields]
         transforms = [field["transform"] for field in fields]
+        transform_of = late if self._is_late else transformed
         return tuple(
-            transformed(transform, self._type_of(source), row[source])
+            transform_of(transform, self._type_of(source), row[source])
             for transform, source in zip(transforms, sources, strict=True)
         )
 

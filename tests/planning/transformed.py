@@ -29,6 +29,15 @@ def transformed(transform: str, type_: str, value: Any) -> Any:
     return found
 
 
+def late(transform: str, type_: str, value: Any) -> Any:
+    """As `transformed`, but moments before 1970 are rounded up, as by Iceberg's Java library up to 0.10.0."""
+    found = transformed(transform, type_, value)
+    if transform not in CALENDAR or value is None or found >= 0:
+        return found
+    moment = np.datetime64(value, UNITS.get(type_, "us"))
+    return found + int(np.datetime64(found, CALENDAR[transform]) < moment)
+
+
 def is_of(type_: str, value: int | None) -> bool:
     """Whether a type has an integer."""
     return value is not None and -1 << (WORD_BITS[type_] - 1) <= value < 1 << (WORD_BITS[type_] - 1)
