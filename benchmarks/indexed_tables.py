@@ -74,9 +74,9 @@ def made_table(entries: int, manifests: int = 1) -> Path:
 def _index_of(directory: Path, paths: list[str], values: int) -> None:
     """Publish an index with a filter of so many random values for each path."""
     from puffin.index.bloom import BloomFilterBuilder
+    from puffin.index.home import IndexHome
     from puffin.index.manifest import IndexManifest, commit
     from puffin.index.segment import NewFilters, SegmentColumn, write_segment
-    from puffin.index.upkeep import IndexHome
     from puffin.load import load_table
 
     opened = load_table(str(directory)).open()
@@ -92,8 +92,8 @@ def _index_of(directory: Path, paths: list[str], values: int) -> None:
         builder = BloomFilterBuilder(values, 0.01)
         builder.update([random.integers(0, 2**64, values, np.uint64)])
         filters[path] = builder.compact().folded(0.01)
-    segment = write_segment(of_segment, NewFilters.by_size(filters), home.uri_of, home.store)
-    commit(IndexManifest(0, opened.state.uuid, {key: 0.01}, (segment,)), home.directory, home.store)
+    segment = write_segment(of_segment, NewFilters.by_size(filters), home.directory, home.store)
+    commit(IndexManifest(0, opened.state.uuid, {key: 0.01}, (segment.entry,)), home.directory, home.store)
 
 
 def _bytes(value: Any) -> bytes:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from puffin.errors import CorruptMetadataError, UnsupportedTypeError, UsageError
 from puffin.index.coverage import indexed_columns
+from puffin.index.home import Index, IndexHome
 from puffin.index.manifest import IndexManifest
 from puffin.index.sizes import DEFAULT_FPP
-from puffin.index.upkeep import Index, IndexHome
 from puffin.index.value_hashes import check_indexable
 from puffin.load import load_table
 from puffin.statistics.private_state import places

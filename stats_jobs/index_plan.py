@@ -14,9 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from puffin.index.coverage import lacking_files
 from puffin.index.file_filters import FileFilters, IndexKind, LiftingIndexKind, SegmentPlace
+from puffin.index.home import Index, IndexHome
 from puffin.index.leftovers import remove_old_files
 from puffin.index.segment import SegmentColumn, SegmentEntry
-from puffin.index.upkeep import Index, IndexChange, IndexHome, publish
+from puffin.index.upkeep import IndexChange, publish
 from puffin.tables.base import Column
 from puffin.tables.leftovers import AgeLimit
 from puffin.tables.scan_task import FileScanTask

@@ -24,8 +24,8 @@ from benchmarks.events import stage
 from benchmarks.results import LOWER, Bar, Results, Row, Sample
 from benchmarks.run import HOME, Run, say
 from puffin.index.bloom import BloomFilterBuilder
+from puffin.index.home import IndexHome
 from puffin.index.manifest import IndexManifest, commit
-from puffin.index.upkeep import IndexHome
 from puffin.load import load_table
 from stats_jobs import Options, analyze
 from stats_jobs.index import index

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from puffin.index.home import Index
 from puffin.index.manifest import IndexManifest
-from puffin.index.upkeep import Index
 from puffin.tables.base import Column
 from puffin.tables.scan_task import FileScanTask
 from puffin.tables.snapshot import TableSnapshot

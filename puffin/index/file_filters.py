@@ -8,7 +8,6 @@ folded at once; the pieces of a file that was split keep the full size, so that 
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import pyarrow as pa
@@ -16,7 +15,6 @@ import pyarrow as pa
 from puffin.format import INDEX_V1
 from puffin.index.bloom import BloomFilter, BloomFilterBuilder
 from puffin.index.lifting import lifted
-from puffin.index.manifest import segment_uri
 from puffin.index.segment import NewFilters, SegmentColumn, SegmentEntry, write_segment
 from puffin.index.sizes import DEFAULT_FPP
 from puffin.index.value_hashes import hash_values
@@ -75,7 +73,7 @@ class SegmentPlace:
     def write(self, filters: Mapping[str, BloomFilter], store: Store, *, is_mapped: bool) -> SegmentEntry:
         """Write a segment; ``is_mapped`` as for `IndexKind.spilled`. Raises StorageError."""
         column = self.column if is_mapped else dataclasses.replace(self.column, mapping=None)
-        return write_segment(column, NewFilters.by_size(filters), functools.partial(segment_uri, self.directory), store)
+        return write_segment(column, NewFilters.by_size(filters), self.directory, store).entry
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

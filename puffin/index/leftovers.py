@@ -11,8 +11,8 @@ import logging
 from collections.abc import Iterator
 
 from puffin.errors import CorruptMetadataError, PuffinError
+from puffin.index.home import IndexHome
 from puffin.index.manifest import manifest_uri, manifest_versions, newest_readable
-from puffin.index.upkeep import IndexHome
 from puffin.statistics.private_state import places
 from puffin.statistics.private_state.deletion import delete_files
 from puffin.statistics.private_state.upkeep import directories

@@ -54,10 +54,6 @@ def index_directory(private_directory: str) -> str:
     return join(private_directory, places.INDEX)
 
 
-def segment_uri(directory: str, segment_id: str) -> str:
-    return join(directory, places.SEGMENTS, segment_id, places.PART_NAME)
-
-
 def manifest_uri(directory: str, version: int) -> str:
     return join(directory, f"{version:020d}", places.PART_NAME)
 

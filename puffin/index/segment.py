@@ -34,7 +34,8 @@ from puffin.format.compression import compress, decompress
 from puffin.format.layout import FIRST_BLOB_OFFSET
 from puffin.index.bloom import BLOCK_BYTES, MOST_LG_BLOCKS, WORDS, Bits, BloomFilter
 from puffin.index.checksums import CRC_BYTES, row_checksums
-from puffin.storage import FileSource, Store
+from puffin.statistics.private_state import places
+from puffin.storage import FileSource, Store, join
 from puffin.tables.statistics_json import integer, typed
 from puffin.version import created_by
 
@@ -59,6 +60,10 @@ class SegmentColumn:
     type: str
     mapping: str | None
     fpp: float
+
+    def serves(self, key: str, mapping: str | None) -> bool:
+        """Whether the filters are of this column, in the names of this mapping."""
+        return self.key == key and self.mapping in (None, mapping)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -151,6 +156,14 @@ class SizeClass:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class WrittenSegment:
+    """A segment, and what its directory says."""
+
+    entry: SegmentEntry
+    classes: tuple[SizeClass, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class SegmentRows:
     """Reads a class of a segment, without the files that are not in ``kept``."""
 
@@ -171,6 +184,11 @@ class SegmentRows:
         for blocks in read_rows(self.source, self.size_class.layout, first, len(rows)):
             rows[done : done + len(blocks)] = blocks[:, self.kept].reshape(len(blocks), -1)
             done += len(blocks)
+
+
+def segment_uri(directory: str, segment_id: str) -> str:
+    """The file of a segment of the index in this directory."""
+    return join(directory, places.SEGMENTS, segment_id, places.PART_NAME)
 
 
 def row_bytes(files: int) -> int:
@@ -211,13 +229,11 @@ def parse_rows(data: bytes, files: int, first: int, count: int = 1) -> Bits:
     return rows[:, :-1].reshape(count, files, WORDS)
 
 
-def write_segment(
-    column: SegmentColumn, filters: Sequence[FilterRows], segment_uri: Callable[[str], str], store: Store
-) -> SegmentEntry:
-    """Write a new segment file; ``segment_uri`` is called with its id. Raises StorageError."""
+def write_segment(column: SegmentColumn, filters: Sequence[FilterRows], directory: str, store: Store) -> WrittenSegment:
+    """Write a new segment into an index directory. Raises StorageError."""
     segment_id = str(uuid.uuid4())
     properties = {"type": column.type, "fpp": str(column.fpp)}
-    with store.create(segment_uri(segment_id)) as sink:
+    with store.create(segment_uri(directory, segment_id)) as sink:
         writer = PuffinWriter(sink, properties={CREATED_BY: created_by()})
 
         def add(type_: str, stored: bytes, more: Mapping[str, str], codec: str | None = None) -> int:
@@ -240,18 +256,19 @@ def write_segment(
         # Segments of two columns may have the same files and sizes; only this keeps one from passing for the other.
         subject = {"column": column.key, "type": column.type, "name-mapping": column.mapping}
         document = {**subject, "classes": classes}
-        directory = compress(ZSTD, json.dumps(document, separators=(",", ":")).encode())
-        offset = add(INDEX_DIRECTORY_V1, directory, {}, ZSTD)
+        stored = compress(ZSTD, json.dumps(document, separators=(",", ":")).encode())
+        offset = add(INDEX_DIRECTORY_V1, stored, {}, ZSTD)
         written = writer.finish()
-    return SegmentEntry(
+    entry = SegmentEntry(
         id=segment_id,
         column=column,
         files=sum(len(group.files) for group in filters),
         file_size=written.file_size,
         directory_offset=offset,
-        directory_length=len(directory),
-        directory_crc=zlib.crc32(directory),
+        directory_length=len(stored),
+        directory_crc=zlib.crc32(stored),
     )
+    return WrittenSegment(entry, tuple(map(_size_class, classes)))
 
 
 def read_directory(entry: SegmentEntry, source: FileSource) -> tuple[SizeClass, ...]:

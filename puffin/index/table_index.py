@@ -23,7 +23,8 @@ import numpy.typing as npt
 
 from puffin.errors import PuffinError
 from puffin.index.bloom import Bits, block_numbers, has_all, masks
-from puffin.index.manifest import IndexManifest, segment_uri
+from puffin.index.home import IndexHome
+from puffin.index.manifest import IndexManifest
 from puffin.index.segment import ClassLayout, SegmentEntry, parse_rows, read_directory
 from puffin.index.value_hashes import hash_scalar
 from puffin.sketches.hash_arrays import Flags
@@ -89,17 +90,13 @@ class TableIndex:
     The index of some files, by their positions in a list. Any thread may use it.
 
     Args:
-        directory: That of the index.
         positions: By path.
         rows: Shared by the indexes of a process.
     """
 
-    def __init__(
-        self, manifest: IndexManifest, directory: str, store: Store, positions: Mapping[str, int], rows: RowCache
-    ) -> None:
+    def __init__(self, manifest: IndexManifest, home: IndexHome, positions: Mapping[str, int], rows: RowCache) -> None:
         self.manifest = manifest
-        self.directory = directory
-        self._store = store
+        self.home = home
         self._positions = positions
         self._rows = rows
         self._placed: dict[str, Sequence[_Placed]] = {}
@@ -107,7 +104,7 @@ class TableIndex:
     def reopened(self, store: Store) -> TableIndex:
         """This index, read through another store, whose credentials may be fresher; shares what was read."""
         made = copy.copy(self)
-        made._store = store
+        made.home = dataclasses.replace(self.home, store=store)
         return made
 
     def covered(self, column: ColumnKey) -> Probe:
@@ -140,12 +137,11 @@ class TableIndex:
         return Probe(kept, tuple(unread))
 
     def _segments_of(self, column: ColumnKey) -> list[SegmentEntry]:
-        of_column = (segment for segment in self.manifest.segments if segment.column.key == column.key)
-        return [segment for segment in of_column if segment.column.mapping in (None, column.mapping)]
+        return [each for each in self.manifest.segments if each.column.serves(column.key, column.mapping)]
 
     def _open(self, segment: SegmentEntry) -> Sequence[_Placed]:
         if segment.id not in self._placed:  # two threads may both read it, and find the same
-            with self._store.open_source(segment_uri(self.directory, segment.id)) as source:
+            with self.home.open_segment(segment.id) as source:
                 classes = read_directory(segment, source)
             self._placed[segment.id] = [
                 _Placed(each.layout, np.array([self._positions.get(path, -1) for path in each.files], np.int64))
@@ -162,7 +158,7 @@ class TableIndex:
 
     def _row(self, segment: SegmentEntry, layout: ClassLayout, block: int) -> Bits:
         def load() -> Bits:
-            with self._store.open_source(segment_uri(self.directory, segment.id)) as source:
+            with self.home.open_segment(segment.id) as source:
                 data = source.read_at(layout.offset_of(block), layout.row_bytes)
             row: Bits = parse_rows(data, layout.count, block)[0]
             return row

@@ -15,9 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from puffin.errors import PuffinError, in_one_line, line_about
 from puffin.index.coverage import indexed_columns, lacking_files
+from puffin.index.home import Index, index_homes
 from puffin.index.manifest import IndexManifest
 from puffin.index.sizes import DEFAULT_FPP
-from puffin.index.upkeep import Index, index_homes
 from puffin.load import FoundTable
 from puffin.lookup.health import (
     BEST,

@@ -22,8 +22,8 @@ import numpy.typing as npt
 from puffin.cached import cached_property
 from puffin.errors import PuffinError
 from puffin.iceberg.expression_json import FilterJson
+from puffin.index.home import index_homes
 from puffin.index.table_index import ColumnKey, RowCache, TableIndex
-from puffin.index.upkeep import index_homes
 from puffin.index.value_hashes import hash_scalar
 from puffin.planning.bounds import FileBounds
 from puffin.planning.file_plan import FilePlan, PlannedIndex, PredicateReport, Pruned
@@ -227,7 +227,7 @@ class Planner:
                     manifest = home.newest()
                     if manifest.version:
                         if self._index is None or self._index.manifest != manifest:
-                            self._index = TableIndex(manifest, home.directory, home.store, positions, self._rows)
+                            self._index = TableIndex(manifest, home, positions, self._rows)
                         return FoundIndex(self._index.reopened(home.store))
         except PuffinError as exc:
             _log.warning("%s: the index is left out: %s", self._opened.name, exc)
@@ -238,7 +238,8 @@ class Planner:
         """An index that was found for another opening of the table, read through this one's stores."""
         if found.index is None:
             return found
-        return dataclasses.replace(found, index=found.index.reopened(self._opened.store_for(found.index.directory)))
+        store = self._opened.store_for(found.index.home.directory)
+        return dataclasses.replace(found, index=found.index.reopened(store))
 
     @property
     def _files(self) -> _Files:

@@ -4,8 +4,8 @@ import numpy as np
 import numpy.typing as npt
 
 from puffin.index.bloom import BloomFilter, block_numbers, has_all, masks
+from puffin.index.home import IndexHome
 from puffin.index.segment import read_rows
-from puffin.index.upkeep import IndexHome
 from puffin.tables.snapshot import Table
 from puffin.values.serialized import WordArray
 
@@ -16,7 +16,7 @@ def stored_filters(table: Table) -> dict[tuple[str, str], bytes]:
     index = home.read()
     found = {}
     for segment in index.segments:
-        with home.store.open_source(home.uri_of(segment.id)) as source:
+        with home.open_segment(segment.id) as source:
             for size_class in index.classes[segment.id]:
                 parts = [
                     p.transpose(1, 0, 2)

@@ -23,9 +23,10 @@ from pyspark.sql import SparkSession
 from puffin.clean import clean
 from puffin.errors import ConflictError, CorruptMetadataError, StorageError, UnsupportedTypeError, UsageError
 from puffin.index import upkeep
+from puffin.index.home import IndexHome
 from puffin.index.manifest import IndexManifest, commit, manifest_uri, read_newest
+from puffin.index.segment import segment_uri
 from puffin.index.tiers import FAN_IN
-from puffin.index.upkeep import IndexHome
 from puffin.load import load_table
 from puffin.planning.file_plan import FilePlan
 from puffin.planning.plan import Planner
@@ -305,7 +306,7 @@ def put_and_fail_to_read(patch: pytest.MonkeyPatch) -> Callable[..., IndexManife
         raise StorageError("the storage is gone")
 
     def put(*arguments: object) -> IndexManifest:
-        patch.setattr(upkeep, "read_newest", fail)
+        patch.setattr("puffin.index.home.read_newest", fail)
         return commit(*arguments)
 
     return put
@@ -397,7 +398,7 @@ def test_clean_removes_what_the_index_no_longer_names(table: Table) -> None:
     assert {Path(leftover.file.uri) for leftover in cleaning.files} >= set(old)
     home = table.home
     manifest = home.read().manifest
-    named = {Path(home.uri_of(segment.id)) for segment in manifest.segments}
+    named = {Path(segment_uri(home.directory, segment.id)) for segment in manifest.segments}
     assert set(index_files(table)) == {Path(manifest_uri(home.directory, manifest.version)), *named}
     assert all(any(folder.iterdir()) for folder in Path(home.directory).rglob("*") if folder.is_dir())
     assert table.matched(f"k = {keys[1]}") == 1

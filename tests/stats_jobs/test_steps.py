@@ -21,7 +21,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from puffin.errors import CorruptError, StorageError
 from puffin.format import PuffinWriter
 from puffin.index import upkeep
-from puffin.index.upkeep import IndexHome
+from puffin.index.home import IndexHome
 from puffin.load import load_table
 from puffin.sketches.row_counts import RowCounts
 from puffin.statistics.kinds import ROW_COUNTS, SUMMARY
