@@ -18,11 +18,11 @@ from puffin.estimates.facts import ColumnFacts
 from puffin.estimates.hashed_rows import Found, HashedRows, values_left
 from puffin.estimates.interval import NOTHING, Interval
 from puffin.estimates.known_values import KnownValues
-from puffin.estimates.methods import AVERAGE, BOUNDS, EXACT, NULL_COUNT, SAMPLE, UNKNOWN
+from puffin.estimates.methods import AVERAGE, BOUNDS, EXACT, NULL_COUNT, UNKNOWN
 from puffin.estimates.ordered_rows import OrderedRows
 from puffin.estimates.spread import Spread
 from puffin.estimates.value_range import most_values, share_of_range, within_bounds
-from puffin.estimates.value_set import EVERYTHING, NULLS, VALUES, ValueSet, is_point
+from puffin.estimates.value_set import EVERYTHING, NULLS, VALUES, ValueSet, is_point, value_of
 from puffin.estimates.zeros import nans_beyond_one, rarer_zero, rows_of_nans, zeros_of
 from puffin.sketches.row_counts import RowCounts
 
@@ -33,6 +33,7 @@ class ColumnRows:
 
     Attributes:
         values: The rows that are not null.
+        distinct: The distinct values with a hash, among the rows of the statistics.
         is_complete: Whether every value is known.
         empty: The rows with an empty string; these have no hash.
         nan_rows: The rows with a NaN.
@@ -50,18 +51,17 @@ class ColumnRows:
         self.is_complete, self.empty = False, 0
         unknown = Interval(self.values.rows / 3, 0, self.values.upper)
         self.nan_rows = unknown if facts.nans is None else Interval.exactly(facts.nans)
-        self.distinct = facts.ndv or Interval(math.sqrt(facts.rows), 0, facts.rows)  # as near to 1 as to all
-        """The distinct values with a hash, among the rows of the statistics."""
+        distinct = facts.ndv or Interval(math.sqrt(facts.rows), 0, facts.rows)  # as near to 1 as to all
         if found is not None:
             self._hashed = hashed = HashedRows(facts, found, self.values)
-            self.is_complete, self.empty, self.distinct = hashed.is_complete, hashed.empty, hashed.distinct
+            self.is_complete, self.empty, distinct = hashed.is_complete, hashed.empty, hashed.distinct
             if found.values is not None:
                 self._ordered = OrderedRows(facts, hashed)
                 self.nan_rows = self._ordered.nan_rows
-        self.distinct = self.distinct.at_most(most_values(facts))
-        self.rarer_zero = self._rarer_zero()
+        distinct = distinct.at_most(most_values(facts))
+        self.rarer_zero = self._rarer_zero(distinct)
         twice = _one_of(self.rarer_zero).plus(self._nans_beyond_one())
-        self.distinct = self.distinct.minus(twice).within(0, self.distinct.upper)
+        self.distinct = distinct.minus(twice).within(0, distinct.upper)
 
     def find(self, wanted: ValueSet, z: float) -> Found:
         """The rows with these values; bounds of sampled parts hold as often as ``z`` standard deviations say."""
@@ -81,7 +81,7 @@ class ColumnRows:
         if facts.added == facts.removed == 0:
             return found
         scale = facts.now.rows / facts.rows if facts.rows else 1.0
-        return self.groups_as_now(found._replace(rows=found.rows * scale)).within(0, facts.now.upper)
+        return self.widened_by_changes(found._replace(rows=found.rows * scale)).within(0, facts.now.upper)
 
     def among(self, found: Interval, counted: ColumnFacts) -> Interval:
         """
@@ -94,8 +94,8 @@ class ColumnRows:
             return found  # whatever is left was there when the column was counted later
         return self.as_now(found)
 
-    def groups_as_now(self, found: Interval) -> Interval:
-        """The distinct values among earlier rows, for the rows of the snapshot asked for."""
+    def widened_by_changes(self, found: Interval) -> Interval:
+        """What was counted in earlier rows, rows or values, with bounds for those of the snapshot asked for."""
         facts = self.facts
         if facts.added == facts.removed == 0:
             return found
@@ -169,7 +169,7 @@ class ColumnRows:
             return (self.nulls, self._by_nulls) if wanted.null else (NOTHING, EXACT)
         rows, method = self._without_order(wanted, z) if self._ordered is None else self._ordered.find(wanted, z)
         if wanted.null:
-            rows, method = rows.plus(self.nulls), SAMPLE
+            rows = rows.plus(self.nulls)
         return rows.within(0, self.facts.rows), method
 
     def _without_order(self, wanted: ValueSet, z: float) -> Found:
@@ -183,7 +183,7 @@ class ColumnRows:
             return rows, (NULL_COUNT if spans == wanted.spans else BOUNDS) if rows.is_exact else UNKNOWN
         if values.upper == 0:
             return NOTHING, NULL_COUNT
-        points = [start[1] for start, _ in filter(is_point, spans)]
+        points = [value_of(span) for span in spans if is_point(span)]
         if len(points) == len(spans) and not wanted.nan and self._hashed is not None:
             return self._hashed.find(points, z)
         if len(points) == len(spans) and ndv is not None and ndv.rows > 0 and not wanted.nan:
@@ -217,10 +217,10 @@ class ColumnRows:
             return _one_of(Interval.exactly(self.empty))
         return Interval(float(facts.lower is not None), 0, 1).within(0, self.values.upper)
 
-    def _rarer_zero(self) -> Interval:
+    def _rarer_zero(self, distinct: Interval) -> Interval:
         """The rows of the one of 0.0 and -0.0 that has fewer: hashes tell these apart, and groups do not."""
         facts = self.facts
-        if zeros_of(facts.type) is None or self.distinct.upper < 2:
+        if zeros_of(facts.type) is None or distinct.upper < 2:
             return NOTHING
         if facts.distribution is not None:
             return rarer_zero(facts.type, facts.distribution, facts.counts)

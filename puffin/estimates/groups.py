@@ -99,7 +99,7 @@ class _OfColumn(NamedTuple):
 def _values(table: TableRows, part: OfColumn) -> Interval:
     """The distinct values of a set that the rows of a column have, null among them."""
     column = table.column(part.field_id)
-    found = column.groups_as_now(column.groups(part.values))
+    found = column.widened_by_changes(column.groups(part.values))
     bounds = None if table.groups is None or found.is_exact else table.groups(part)
     return found if bounds is None else found.within(*bounds)
 

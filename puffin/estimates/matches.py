@@ -17,7 +17,7 @@ import numpy as np
 from puffin.estimates.counted import Counted, Numbers
 from puffin.estimates.known_values import KnownValues, OrderedKeys
 from puffin.estimates.match_terms import CommonSums, OneSided, terms_of
-from puffin.estimates.value_set import Span, ValueSet, is_point
+from puffin.estimates.value_set import Span, ValueSet, is_point, value_of
 from puffin.sketches.hash_arrays import Hashes, first_of_each
 from puffin.sketches.single_hash import hash_one
 from puffin.sketches.theta_image import MAX_THETA
@@ -145,7 +145,7 @@ class OrderedMatches:
         return Matches.of(self.totals, found.tolist())
 
     def _places_of(self, point: Span) -> tuple[int, int]:
-        value = point[0][1]
+        value = value_of(point)
         place = self.places.get(hash_one(value) if value else 0)
         return (0, 0) if place is None else (place, place + 1)
 

@@ -18,7 +18,7 @@ from puffin.estimates.interval import AT_95, NOTHING, Interval, count_of, share_
 from puffin.estimates.known_values import KnownValues
 from puffin.estimates.methods import AVERAGE, EXACT, HEAVY, SAMPLE
 from puffin.estimates.others import hashes_by
-from puffin.estimates.value_set import FIRST, LAST, Cut, Span, ValueSet, is_point
+from puffin.estimates.value_set import FIRST, LAST, Cut, Span, ValueSet, is_point, value_of
 from puffin.values.value_bytes import to_comparables
 
 
@@ -72,9 +72,9 @@ class OrderedRows:
             if span is None:
                 continue
             if is_point(span):
-                start, stop = known.find(span[0][1])
+                start, stop = known.find(value_of(span))
                 if start == stop:
-                    absent += self._hashes_of(span[0][1])
+                    absent += self._hashes_of(value_of(span))
                     continue
                 method = method if known.is_exact[start] else SAMPLE
                 low, high = known.rows_between(start, stop)
@@ -112,7 +112,7 @@ class OrderedRows:
             if span is None:
                 continue
             if is_point(span):
-                start, stop = known.find(span[0][1])
+                start, stop = known.find(value_of(span))
                 if start < stop or not self._hashed.is_complete:
                     found = found.plus(Interval(1, float(start < stop), 1))
                 continue
@@ -134,9 +134,9 @@ class OrderedRows:
         if clipped is None:
             return NOTHING, method
         of_one = is_point(clipped)
-        start, stop = at = known.find(clipped[0][1]) if of_one else known.keys.between(clipped)
+        start, stop = at = known.find(value_of(clipped)) if of_one else known.keys.between(clipped)
         if of_one and start == stop and not self._hashed.is_complete:
-            hashes = self._hashes_of(clipped[0][1])
+            hashes = self._hashes_of(value_of(clipped))
             if not hashes:
                 return NOTHING, method
             found = self._hashed.absent(hashes, z)

@@ -76,7 +76,7 @@ class TupleRows:
         for each in self._unlike:
             lower = max(lower - each.rarer_zero, lower / 2)
         lower = max(lower - sum(each.other_nans for each in self._unlike), min(lower, 1.0))
-        return self._column.groups_as_now(distinct._replace(lower=lower))
+        return self._column.widened_by_changes(distinct._replace(lower=lower))
 
     def groups_left(self, share: float) -> float:
         """The distinct tuples that are left if such a share of rows is, independent of the tuple."""

@@ -54,6 +54,11 @@ def is_point(span: Span) -> bool:
     return len(start) == 3 == len(stop) and start[1] == stop[1]
 
 
+def value_of(point: Span) -> Any:
+    """The value of a span that is one value."""
+    return point[0][1]
+
+
 class ValueSet(NamedTuple):
     """Ascending, disjoint spans of values; and whether NaN and null pass too."""
 
@@ -88,7 +93,7 @@ class ValueSet(NamedTuple):
         """The values, None for null, if these are at most so many; None if there are others."""
         if self.nan or len(self.spans) > most or not all(map(is_point, self.spans)):
             return None
-        values = [start[1] for start, _ in self.spans]
+        values = [value_of(point) for point in self.spans]
         return [*values, None] if self.null else values
 
     def intersection(self, other: ValueSet) -> ValueSet:
