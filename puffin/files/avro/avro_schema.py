@@ -13,6 +13,9 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+WantedIds: TypeAlias = Mapping[int, Any]
+"""Ids of fields to read, each with those wanted inside it, or None for all of them."""
+
 FIELD_ID = "field-id"
 
 _DECIMAL_DIGITS = 38

@@ -1,14 +1,12 @@
 """
 Read the records of an Avro file as Arrow columns, batch by batch.
 
-Writers end a block after some kilobytes, so several blocks are processed together, and large blocks in parts. One loop
-finds the values (`puffin.kernels.avro_values`), compiled if there is much to read. Then whole columns are built.
+Writers end a block after some kilobytes, so several blocks are processed together, and large blocks in parts. First
+their values are found, then whole columns are built.
 """
 
 from __future__ import annotations
 
-import array
-import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -16,24 +14,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from puffin.files.avro.column_program import Leaf, Program, Struct
+from puffin.files.avro.column_program import Finder, FoundValues, Leaf, Longs, Program, Struct
 from puffin.files.avro.container import Block
 from puffin.files.rows import record_batch
-from puffin.kernels import avro_values, kernels_ready
+from puffin.kernels import kernels_ready
 
 GROUP_BYTES = 4 * 1024 * 1024  # of blocks that are processed together
 MAX_BATCH_ROWS = 64 * 1024
 MAX_PLACES = 4 * 1024 * 1024  # of values, in a batch; each takes 16 bytes
 
-_WHAT_IS_WRONG = {
-    avro_values.TOO_SHORT: "a value that reaches past the end of its block",
-    avro_values.TOO_LONG: "an integer of more than 64 bits",
-    avro_values.NO_BRANCH: "a branch that its union does not have",
-    avro_values.NO_COUNT: "a count beyond the bytes that are left",
-    avro_values.LEFT_OVER: "bytes behind the last record of a block",
-}
 _DECIMAL_BYTES = 16
-_Longs = npt.NDArray[np.int64]
 
 
 def read_columns(blocks: Iterable[Block], program: Program, most: int) -> Iterator[pa.RecordBatch]:
@@ -63,7 +53,7 @@ def _groups(blocks: Iterable[Block], most: int) -> Iterator[list[Block]]:
 
 
 def _batches(group: Sequence[Block], program: Program) -> Iterator[pa.RecordBatch]:
-    finder = _Finder(group, program)
+    finder = Finder(group, program)
     left = sum(block.records for block in group)
     most = min(MAX_BATCH_ROWS, max(1, MAX_PLACES // max(1, program.slots)))
     while left > 0:
@@ -74,54 +64,10 @@ def _batches(group: Sequence[Block], program: Program) -> Iterator[pa.RecordBatc
         yield record_batch(columns, list(program.columns), rows)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Values:
-    """What `find_values` found in ``data``, the concatenated blocks: words and lengths by slot."""
-
-    data: bytes
-    words: _Longs
-    lengths: _Longs
-
-
-class _Finder:
-    def __init__(self, group: Sequence[Block], program: Program) -> None:
-        self._data = group[0].content if len(group) == 1 else b"".join(block.content for block in group)
-        self._slots = program.slots
-        ends = np.cumsum([len(block.content) for block in group], dtype=np.int64)
-        records = np.array([block.records for block in group], np.int64)
-        code, state, items = np.array(program.code), np.zeros(3, np.int64), np.zeros(program.depth + 1, np.int64)
-        self._state: Any = state
-        self._find: Any
-        self._inputs: tuple[Any, ...]
-        if kernels_ready():
-            from puffin.kernels.avro import find_values
-
-            self._find = find_values
-            self._inputs = code, np.frombuffer(self._data, np.uint8), ends, records, state, items
-        else:
-            # Python computes several times as fast with its own integers as with numpy's.
-            self._find = avro_values.find_values
-            self._state = state.tolist()
-            self._inputs = program.code, self._data, ends.tolist(), records.tolist(), self._state, items.tolist()
-        self._is_compiled = kernels_ready()
-
-    def find(self, rows: int) -> _Values:
-        size = self._slots * rows
-        words: Any = np.empty(size, np.int64) if self._is_compiled else array.array("q", bytes(8 * size))
-        lengths: Any = np.full(size, -1) if self._is_compiled else array.array("q", b"\xff" * (8 * size))
-        found = self._find(*self._inputs, rows, words, lengths)
-        if found != rows:
-            raise ValueError(f"{_WHAT_IS_WRONG[found]}, in decompressed blocks before byte {self._state[2]}")
-        shape = self._slots, rows
-        return _Values(
-            self._data, np.asarray(words, np.int64).reshape(shape), np.asarray(lengths, np.int64).reshape(shape)
-        )
-
-
 # --- columns ------------------------------------------------------------------------------------------------------
 
 
-def _column(node: Leaf | Struct, values: _Values) -> pa.Array:
+def _column(node: Leaf | Struct, values: FoundValues) -> pa.Array:
     words, lengths = values.words[node.slot], values.lengths[node.slot]
     valid = lengths >= 0
     if isinstance(node, Struct):
@@ -147,7 +93,7 @@ def _column(node: Leaf | Struct, values: _Values) -> pa.Array:
     return _of_buffer(type_, valid, words if type_.bit_width == 64 else _narrow(words, valid))
 
 
-def _narrow(words: _Longs, valid: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
+def _narrow(words: Longs, valid: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
     narrow = words.astype(np.int32)
     wrong = (narrow != words) & valid
     if wrong.any():
@@ -155,7 +101,7 @@ def _narrow(words: _Longs, valid: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32
     return narrow
 
 
-def _decimals(data: bytes, begins: _Longs, lengths: _Longs) -> npt.NDArray[np.uint8]:
+def _decimals(data: bytes, begins: Longs, lengths: Longs) -> npt.NDArray[np.uint8]:
     """Convert big-endian two's complements to little-endian ones of 16 bytes."""
     wrong = (lengths == 0) | (lengths > _DECIMAL_BYTES)
     if wrong.any():
@@ -171,7 +117,7 @@ def _decimals(data: bytes, begins: _Longs, lengths: _Longs) -> npt.NDArray[np.ui
     return words
 
 
-def _strings(data: bytes, begins: _Longs, lengths: _Longs) -> tuple[npt.NDArray[np.uint8], _Longs]:
+def _strings(data: bytes, begins: Longs, lengths: Longs) -> tuple[npt.NDArray[np.uint8], Longs]:
     """Concatenate strings; returns the bytes and the n + 1 bounds."""
     bounds = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=bounds[1:])

@@ -17,22 +17,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError, in_one_line
-from puffin.files.avro.avro_schema import Primitive, Record, Type, Union, parse_type
+from puffin.files.avro.avro_schema import Primitive, Record, Type, Union, WantedIds, parse_type
 from puffin.files.avro.container import MALFORMED, Block, Container
 from puffin.files.avro.texts import SoughtTexts
 from puffin.kernels import kernels_ready
 
-Wanted: TypeAlias = Mapping[int, Any]
-"""Field ids to read, each with those wanted inside it, or None for all of them."""
-
 MAX_TYPES = 10_000  # in a schema, with named types counted wherever they occur; Iceberg's have some fifty
 _MAX_SHIFT = 63
 _SMALLEST_BLOCK = 4096  # bytes; a smaller one is read before arrays for it are made
-_NOTHING: Wanted = {}
+_NOTHING: WantedIds = {}
 
 
 def read_records(
-    data: bytes, wanted: Wanted, where: str, sought: SoughtTexts | None = None
+    data: bytes, wanted: WantedIds, where: str, sought: SoughtTexts | None = None
 ) -> Iterator[dict[int, Any]]:
     """
     Read the records of an Avro file, each as its wanted fields by field id; missing fields are omitted.
@@ -87,7 +84,7 @@ class _Cursor:
 _Read: TypeAlias = Callable[[_Cursor], Any]
 
 
-def _records(data: bytes, wanted: Wanted, sought: SoughtTexts | None) -> Iterator[dict[int, Any]]:
+def _records(data: bytes, wanted: WantedIds, sought: SoughtTexts | None) -> Iterator[dict[int, Any]]:
     container = Container(io.BytesIO(data), len(data))
     type_ = parse_type(container.schema)
     read = _Compiler().compiled(type_, wanted, jumps=True)
@@ -108,7 +105,7 @@ def _records(data: bytes, wanted: Wanted, sought: SoughtTexts | None) -> Iterato
 # --- gaps ---------------------------------------------------------------------------------------------------------
 
 
-def _gaps_of(type_: Type, wanted: Wanted) -> Callable[[Block], Iterator[int] | None]:
+def _gaps_of(type_: Type, wanted: WantedIds) -> Callable[[Block], Iterator[int] | None]:
     """
     Finds the ends of runs of unwanted fields in a block, in order, or None if nothing is faster than reading them.
 
@@ -116,25 +113,18 @@ def _gaps_of(type_: Type, wanted: Wanted) -> Callable[[Block], Iterator[int] | N
     """
     if not (kernels_ready() and isinstance(type_, Record)):
         return lambda _: None
-    import numpy as np
+    from puffin.files.avro.column_program import Finder, compile_gaps
 
-    from puffin.files.avro.column_program import compile_gaps
-    from puffin.kernels import avro
-
-    find_values: Any = avro.find_values  # of numpy's arrays
     program = compile_gaps(type_, wanted)
-    code, items = np.array(program.code), np.zeros(program.depth + 1, np.int64)
 
     def gaps(block: Block) -> Iterator[int] | None:
         if not program.slots or len(block.content) < _SMALLEST_BLOCK:
             return None
-        size = block.records * program.slots
-        words, lengths, state = np.empty(size, np.int64), np.empty(size, np.int64), np.zeros(3, np.int64)
-        data, end = np.frombuffer(block.content, np.uint8), np.array([len(block.content)])
-        found = find_values(code, data, end, np.array([block.records]), state, items, block.records, words, lengths)
-        if found != block.records:  # reading will tell what is wrong
+        try:
+            found = Finder([block], program).find(block.records)
+        except ValueError:  # reading will tell what is wrong
             return None
-        return iter(words.reshape(program.slots, block.records).T.ravel().tolist())
+        return iter(found.words.T.ravel().tolist())
 
     return gaps
 
@@ -241,7 +231,7 @@ class _Compiler:
     def __init__(self) -> None:
         self._unfolded = 0
 
-    def compiled(self, type_: Type, wanted: Wanted | None, *, jumps: bool = False) -> _Read:
+    def compiled(self, type_: Type, wanted: WantedIds | None, *, jumps: bool = False) -> _Read:
         """A reader of values; if it ``jumps``, it does so over the gaps of its cursor."""
         self._unfolded += 1
         if self._unfolded > MAX_TYPES:
@@ -264,7 +254,7 @@ class _Compiler:
             return _skip_sized
         return lambda cursor: [item(cursor) for count in _item_counts(cursor) for _ in range(count)]
 
-    def _record(self, record: Record, wanted: Wanted | None, jumps: bool) -> _Read:
+    def _record(self, record: Record, wanted: WantedIds | None, jumps: bool) -> _Read:
         # Unwanted fields are read too, because nothing else tells where they end, and dropped.
         readers: list[tuple[int | None, _Read]] = []
         unwanted: list[_Read] = []

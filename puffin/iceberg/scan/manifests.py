@@ -13,7 +13,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from typing import Any, TypeVar
 
 from puffin.errors import CorruptMetadataError, UnsupportedTableError, said_by
-from puffin.files.avro.records import Wanted, read_records
+from puffin.files.avro.avro_schema import WantedIds
+from puffin.files.avro.records import read_records
 from puffin.files.avro.texts import SoughtTexts
 from puffin.iceberg.scan.manifest_lists import ManifestFile
 from puffin.storage import Store
@@ -155,7 +156,7 @@ class NamedFiles:
 
 def read_entries(
     manifest: ManifestFile,
-    fields: Wanted,
+    fields: WantedIds,
     store_for: Callable[[str], Store],
     understand: Callable[[Mapping[int, Any]], _T],
     sought: SoughtTexts | None = None,
