@@ -103,37 +103,6 @@ class Distribution(ByImage):
         low[has], high[has] = self.low[at[has]], self.high[at[has]]
         return low, high
 
-    def _part_of(self, hashes: Hashes, at: npt.NDArray[np.intp]) -> tuple[Counts, Counts, Flags]:
-        """
-        The fewest and the most rows of the values with these hashes in a sum, and whether they are heavy here.
-
-        The hashes have all of this distribution, at the places ``at``.
-        """
-        low, high = np.zeros(len(hashes), np.uint64), np.zeros(len(hashes), np.uint64)
-        is_heavy = np.zeros(len(hashes), np.bool_)
-        low[at] = self.low if self._is_complete else np.where(self.is_heavy, self.low, np.uint64(0))
-        high[hashes.searchsorted(np.uint64(self.theta)) :] = self.missed
-        high[at] = self.high
-        is_heavy[at] = self.is_heavy
-        return low, high, is_heavy
-
-    @property
-    def _is_complete(self) -> bool:
-        return self.theta == MAX_THETA and self.missed == 0
-
-    @property
-    def _chosen(self) -> Distribution:
-        """
-        Only the heavy values; all values if the distribution is complete.
-
-        Values become heavy by counted rows. If the rows of values that are only in the sample counted too, sampled
-        values would become heavy more easily than others. ``missed`` covers them, since a sampled value may have more
-        rows than any value that is not listed.
-        """
-        if self._is_complete:
-            return self
-        return replace(self._only(self.is_heavy), theta=1, missed=self._most(~self.is_heavy))
-
     def plus(self, other: Distribution) -> Distribution:
         """The distribution of the rows of both, of any size."""
         both = np.concatenate((self.hashes, other.hashes))
@@ -222,16 +191,6 @@ class Distribution(ByImage):
             known += in_buckets(counts.hashes[others], counts.rows[others].view(np.uint64), len(self.buckets))
         return self.buckets - np.minimum(known, self.buckets)
 
-    def _every_bucket(self) -> Counts | None:
-        """The buckets, if need be from the rows of all values; None if these are not known."""
-        if self.buckets is None and self._has_every_row:
-            return in_buckets(self.hashes, self.low, BUCKETS)
-        return self.buckets
-
-    @property
-    def _has_every_row(self) -> bool:
-        return int(self.low.sum()) == self.rows
-
     def cut(self, sample: int = SAMPLE, times: int = 1) -> Distribution:
         """Keep at most ``sample`` values in the sample, and ``times`` `HEAVY` others."""
         theta, in_sample = self.theta, self.in_sample
@@ -256,6 +215,58 @@ class Distribution(ByImage):
         found = replace(found, theta=theta, missed=min(missed, self.rows), is_heavy=is_heavy[kept], buckets=buckets)
         return found.within_bytes()
 
+    def within_bytes(self) -> Distribution:
+        if self.values is None:
+            return self
+        lengths, _ = contents(self.values)
+        most = next((most for most in CUTS if int(np.minimum(lengths, most).sum()) <= MOST_VALUE_BYTES), CUTS[-1])
+        is_longer = lengths > max(most, WHOLE_BYTES)
+        if not is_longer.any():
+            return self
+        values = pc.if_else(pa.array(is_longer), cut_to(self.values, most), self.values)
+        return replace(self, values=values, is_cut=self.is_cut | is_longer)
+
+    def _part_of(self, hashes: Hashes, at: npt.NDArray[np.intp]) -> tuple[Counts, Counts, Flags]:
+        """
+        The fewest and the most rows of the values with these hashes in a sum, and whether they are heavy here.
+
+        The hashes have all of this distribution, at the places ``at``.
+        """
+        low, high = np.zeros(len(hashes), np.uint64), np.zeros(len(hashes), np.uint64)
+        is_heavy = np.zeros(len(hashes), np.bool_)
+        low[at] = self.low if self._is_complete else np.where(self.is_heavy, self.low, np.uint64(0))
+        high[hashes.searchsorted(np.uint64(self.theta)) :] = self.missed
+        high[at] = self.high
+        is_heavy[at] = self.is_heavy
+        return low, high, is_heavy
+
+    @property
+    def _is_complete(self) -> bool:
+        return self.theta == MAX_THETA and self.missed == 0
+
+    @property
+    def _chosen(self) -> Distribution:
+        """
+        Only the heavy values; all values if the distribution is complete.
+
+        Values become heavy by counted rows. If the rows of values that are only in the sample counted too, sampled
+        values would become heavy more easily than others. ``missed`` covers them, since a sampled value may have more
+        rows than any value that is not listed.
+        """
+        if self._is_complete:
+            return self
+        return replace(self._only(self.is_heavy), theta=1, missed=self._most(~self.is_heavy))
+
+    def _every_bucket(self) -> Counts | None:
+        """The buckets, if need be from the rows of all values; None if these are not known."""
+        if self.buckets is None and self._has_every_row:
+            return in_buckets(self.hashes, self.low, BUCKETS)
+        return self.buckets
+
+    @property
+    def _has_every_row(self) -> bool:
+        return int(self.low.sum()) == self.rows
+
     def _most(self, gone: Flags) -> int:
         """The new ``missed`` if these values are dropped."""
         return max(self.missed, int(self.high[gone].max(initial=0)))
@@ -273,17 +284,6 @@ class Distribution(ByImage):
             values=None if self.values is None else self.values.take(pa.array(at)),
             is_cut=self.is_cut[at],
         )
-
-    def within_bytes(self) -> Distribution:
-        if self.values is None:
-            return self
-        lengths, _ = contents(self.values)
-        most = next((most for most in CUTS if int(np.minimum(lengths, most).sum()) <= MOST_VALUE_BYTES), CUTS[-1])
-        is_longer = lengths > max(most, WHOLE_BYTES)
-        if not is_longer.any():
-            return self
-        values = pc.if_else(pa.array(is_longer), cut_to(self.values, most), self.values)
-        return replace(self, values=values, is_cut=self.is_cut | is_longer)
 
 
 def _combined(one: Counts | None, other: Counts | None, operation: Callable[[Counts, Counts], Counts]) -> Counts | None:
