@@ -22,7 +22,7 @@ from puffin.sketches.hash_arrays import bucket_of, order_of
 from puffin.sketches.hashing import hash_array
 from puffin.sketches.row_counts import RowCounts, row_counts_limit
 from puffin.sketches.sizes import DEFAULT_LG_K
-from puffin.sketches.tally_state import many_of
+from puffin.sketches.value_tally import many_of
 from puffin.statistics.kinds import DISTRIBUTION, ROW_COUNTS, SUMMARY
 from puffin.statistics.kinds.kind import Values
 from puffin.tables.base import Column

@@ -34,6 +34,7 @@ NEW_BYTES = types.Array(types.uint8, 1, "C")
 NEW_UINT32S = types.Array(types.uint32, 1, "C")
 NEW_INT64_ROWS = types.Array(types.int64, 2, "C")
 NEW_WORDS_AT_EVERY_BYTE = types.Array(types.uint64, 1, "A", aligned=False)
+THREE_INT64S: Any = types.Tuple((INT64, INT64, INT64))  # type: ignore[no-untyped-call]
 PAIR_OF_NEW_UINT64S: Any = types.Tuple((NEW_UINT64S, NEW_UINT64S))  # type: ignore[no-untyped-call]
 
 # Arrays of both kinds, for Python.

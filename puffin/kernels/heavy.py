@@ -30,6 +30,7 @@ from puffin.kernels.compiler import (
     NEW_UINT64S,
     NONE,
     STRIDED_UINT64S,
+    THREE_INT64S,
     UINT64,
     UINT64S,
     Bytes,
@@ -103,16 +104,16 @@ def _count_ones(
     return found
 
 
-@compiled(INT64, NEW_UINT64S, NEW_UINT32S, NEW_INT64S, UINT64S, STRIDED_UINT64S, UINT64S, NEW_INT64S)
+@compiled(THREE_INT64S, NEW_UINT64S, NEW_UINT32S, INT64, UINT64S, STRIDED_UINT64S, UINT64S, NEW_INT64S)
 def count_values(
     slots: Uint64s,
     buckets: Uint32s,
-    used: Int64s,
+    used: int,
     hashes: Uint64s,
     rows: Uint64s,
     limits: Uint64s,
     picked: Int64s,
-) -> int:
+) -> tuple[int, int, int]:
     """
     Add the rows of each hash to the table, at least one for each; skip the hash 0.
 
@@ -121,14 +122,15 @@ def count_values(
     Args:
         slots: The table; updated.
         buckets: The rows of all values of each bucket; updated. A power of two of them.
-        used: The used slots, and how many positions were picked; updated.
+        used: The used slots.
         limits: Floor, theta, the rows that make a value frequent, the next free place, the slack of values that come,
             and `NO_ROWS` if the buckets have these rows already, else `GIVEN_ROWS`, or `ONE_ROW` if each hash has one
             and no bucket gets more than `MOST_IN_BUCKET`.
         picked: Gets the positions of hashes whose value is wanted.
 
     Returns:
-        The number of hashes done: fewer than given if the table is half full, and perhaps a little more.
+        The number of hashes done, fewer than given if the table is half full, and perhaps a little more; the slots used
+        then; how many positions were picked.
     """
     floor, theta, many, first, slack, added = limits[0], limits[1], limits[2], limits[3], limits[4], limits[5]
     calm = min(floor, MOST_IN_BUCKET - _ONE)
@@ -138,7 +140,7 @@ def count_values(
     looked_up = np.empty(_BLOCK, np.uint64)
     is_one_each = added == ONE_ROW and len(buckets) > 1
     adds = min(added, GIVEN_ROWS)
-    count, out, done = used[0], used[1], 0
+    count, out, done = used, 0, 0
     found = _ZERO
     while done < len(hashes) and count < most:
         stop = min(done + _BLOCK, len(hashes))
@@ -176,8 +178,7 @@ def count_values(
                 picked[out] = i
                 out += 1
         done = stop
-    used[0], used[1] = count, out
-    return done
+    return done, count, out
 
 
 @inlined

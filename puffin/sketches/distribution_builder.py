@@ -17,7 +17,7 @@ from puffin.sketches.hash_arrays import Hashes, Rows, places
 from puffin.sketches.picked_values import PickedValues
 from puffin.sketches.sorted_value_tally import SortedValueTally
 from puffin.sketches.table_value_tally import TableValueTally
-from puffin.sketches.tally_state import ValueTally
+from puffin.sketches.value_tally import ValueTally
 from puffin.values.serialized import SerializedValues
 
 

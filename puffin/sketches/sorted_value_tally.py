@@ -23,8 +23,8 @@ from puffin.sketches.hash_arrays import (
 )
 from puffin.sketches.picked_values import PickedValues, Places
 from puffin.sketches.row_tally import sum_rows
-from puffin.sketches.tally_state import ValueTally, many_of
 from puffin.sketches.theta_image import MAX_THETA
+from puffin.sketches.value_tally import ValueTally, many_of
 from puffin.values.serialized import SerializedValues
 
 _HELD = 1 << 14

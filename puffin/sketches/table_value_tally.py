@@ -12,8 +12,8 @@ from puffin.sketches.distribution_image import BUCKETS
 from puffin.sketches.hash_arrays import Counts, Hashes, Rows, in_buckets, order_of, rows_for_kernel
 from puffin.sketches.picked_values import PickedValues, Places
 from puffin.sketches.smallest import distinct_below, theta_of
-from puffin.sketches.tally_state import ValueTally, many_of
 from puffin.sketches.theta_image import MAX_THETA
+from puffin.sketches.value_tally import ValueTally, many_of
 from puffin.values.serialized import SerializedValues, for_kernel
 
 _SLOTS = 1 << 12, 1 << 14, 1 << 16
@@ -39,7 +39,8 @@ class TableValueTally(ValueTally):
 
     With more values it raises a floor whenever the table is full, so that half of the values are dropped and few
     buckets stay busy. The rows at hand are looked at before they are counted, so that values are not counted and picked
-    only to be dropped.
+    only to be dropped. What is dropped had at most ``floor`` rows, so a value that comes late may have had as many
+    before, which is its slack. A shadow is a value of the sample whose rows are not counted.
     """
 
     def __init__(self, sample: int, picked: PickedValues) -> None:
@@ -49,9 +50,8 @@ class TableValueTally(ValueTally):
         self._sample, self._picked = sample, picked
         self._slots = _table(_SLOTS[0])
         self._buckets = _EVERY_BUCKET  # while the table holds every value
-        self._used = np.zeros(2, np.int64)
         self._positions = np.empty(0, np.int64)
-        self._rows = self._floor = self._slack = self._rows_at_rise = 0
+        self._used = self._rows = self._floor = self._slack = self._rows_at_rise = 0
         self._is_ahead = False  # whether buckets have the rows of a slice that the table has not yet
         self._theta = MAX_THETA
         self._most_picked = _TIMES_PICKED * sample
@@ -63,7 +63,7 @@ class TableValueTally(ValueTally):
         self._rows += len(hashes) if rows is None else int(rows.sum())
         if len(self._positions) < len(hashes):
             self._positions = np.empty(len(hashes), np.int64)
-        if not self._used[0] and len(hashes) >= _LOOKED_AHEAD:
+        if not self._used and len(hashes) >= _LOOKED_AHEAD:
             self._make_room(hashes, counts)
         done = self._count(hashes, counts, values, 0, one_each=rows is None)
         while done < len(hashes):
@@ -77,15 +77,15 @@ class TableValueTally(ValueTally):
 
         ``first`` is the position of the first hash in ``values``.
         """
-        self._used[1] = 0
         heavy = self._heavy
         is_one = one_each and self._rows < heavy.MOST_IN_BUCKET
         added = heavy.NO_ROWS if self._is_ahead else heavy.ONE_ROW if is_one else heavy.GIVEN_ROWS
         limits = self._floor, self._theta, many_of(self._rows), len(self._picked), self._slack, added
-        table = self._slots, self._buckets, self._used
-        done: int = heavy.count_values(*table, hashes, counts, np.array(limits, np.uint64), self._positions)
-        if self._used[1]:
-            self._picked.add(values, self._positions[: self._used[1]] + first)
+        table, given = (self._slots, self._buckets, self._used), (hashes, counts, np.array(limits, np.uint64))
+        counted: tuple[int, int, int] = heavy.count_values(*table, *given, self._positions)
+        done, self._used, picked = counted
+        if picked:
+            self._picked.add(values, self._positions[:picked] + first)
             if len(self._picked) > self._most_picked:
                 self._settle()
         return done
@@ -138,7 +138,7 @@ class TableValueTally(ValueTally):
         """To the least that the held hashes allow, with those of rows that are counted next."""
         from puffin.kernels.hashes import distinct, hashes_below, rows_below
 
-        below, _ = rows_below(self._slots[: len(self._slots) // 2], self._used[0], np.uint64(self._theta))
+        below, _ = rows_below(self._slots[: len(self._slots) // 2], self._used, np.uint64(self._theta))
         if len(ahead) > self._sample:
             every = np.concatenate((below, hashes_below(ahead, np.uint64(self._theta))))
             theta = theta_of(distinct_below(every, self._theta), self._sample, self._theta)
@@ -153,7 +153,7 @@ class TableValueTally(ValueTally):
         if self._holds_all and slots < _SLOTS[-1]:
             expected = self._expected(hashes)
             if expected <= _MOST_HELD:
-                least = _SLOTS_PER_VALUE * max(expected, int(self._used[0]))
+                least = _SLOTS_PER_VALUE * max(expected, self._used)
                 wanted = next((each for each in _SLOTS if each >= least), _SLOTS[-1])
                 if wanted > slots:
                     self._move(wanted, self._values(0, MAX_THETA))
@@ -175,7 +175,7 @@ class TableValueTally(ValueTally):
 
     def _expected(self, ahead: Hashes) -> float:
         """About how many values there are, as far as the rows at hand tell."""
-        used = int(self._used[0])
+        used = self._used
         if used < len(ahead):
             return max(used, distinct_below(ahead, MAX_THETA))
         counted = int(self._slots[1 : len(self._slots) // 2 : 2].sum())
@@ -214,7 +214,7 @@ class TableValueTally(ValueTally):
 
     def _values(self, floor: int, theta: int) -> npt.NDArray[np.uint64]:
         """Hash, rows, slack and place of each value in a busy bucket with more rows than the floor, or below theta."""
-        found = self._heavy.values_above(self._slots, self._used[0], self._buckets, np.uint64(floor), np.uint64(theta))
+        found = self._heavy.values_above(self._slots, self._used, self._buckets, np.uint64(floor), np.uint64(theta))
         return found.view(np.uint64).reshape(-1, _WORDS)  # numba's own uint64 is slow in `np.add.at`
 
     def _move(self, slots: int, values: npt.NDArray[np.uint64]) -> None:
@@ -223,7 +223,7 @@ class TableValueTally(ValueTally):
             self._slots[: len(self._slots) // 2] = 0
         else:
             self._slots = _table(slots)
-        self._used[0] = self._heavy.put_values(self._slots, values.reshape(-1))
+        self._used = self._heavy.put_values(self._slots, values.reshape(-1))
 
 
 def _table(slots: int) -> npt.NDArray[np.uint64]:

@@ -1,4 +1,4 @@
-"""What a tally of values finds, from which a distribution is made."""
+"""What counts the rows of values, from which a distribution is made."""
 
 from __future__ import annotations
 
