@@ -24,7 +24,7 @@ from puffin.errors import ColumnNotFound, CorruptMetadataError, UnsupportedTable
 from puffin.iceberg.expression_json import FilterJson, Term, Unbound, UnboundPredicate, parse_expression
 from puffin.iceberg.filter_literals import BEYOND, to_step, units_of_text
 from puffin.iceberg.filters import Binder, unbound
-from puffin.iceberg.sdk import one_line
+from puffin.iceberg.sdk import said_by_library
 from puffin.tables.expression import Combination, Constant, Expression, Op, PartitionTest, Predicate
 from puffin.tables.schema import Field, fields_of, may_become, reused_names
 from puffin.values.json_values import to_scalar
@@ -138,7 +138,7 @@ class _Schema:
         try:
             return self._binder.bind(unbound(op, field.name, literals))
         except Exception as exc:  # pyiceberg has many for a test that does not fit a type
-            raise UsageError(f"filter: {what} of type {field.type}: {one_line(exc)}") from exc
+            raise UsageError(f"filter: {what} of type {field.type}: {said_by_library(exc)}") from exc
 
 
 def _any_reading(tree: UnboundPredicate, schema: _Schema, field: Field, before: Sequence[Field]) -> Expression:

@@ -35,10 +35,10 @@ def error_about(where: str, exc: Exception, schema: Mapping[str, Any]) -> Puffin
         return (
             MissingDependencyError("pyiceberg", "iceberg") if missing is None else _about_column(where, missing, schema)
         )
-    from puffin.iceberg.sdk import check_configuration, one_line
+    from puffin.iceberg.sdk import check_configuration, said_by_library
 
     check_configuration()
-    message = one_line(exc)
+    message = said_by_library(exc)
     if (unknown := _UNKNOWN_FIELD.fullmatch(message)) is not None:
         return _about_column(where, unknown[1], schema)
     if (kinds := _OTHER_KIND.fullmatch(message)) is not None:

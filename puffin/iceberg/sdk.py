@@ -67,8 +67,8 @@ def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
     except Exception as exc:  # every catalog library has its own errors
         check_configuration()
         if _may_pass(exc):
-            raise StorageError(f"catalog {name!r} failed, try again: {one_line(exc)}") from exc
-        raise SetupError(f"catalog {name!r} cannot be used: {one_line(exc)}") from exc
+            raise StorageError(f"catalog {name!r} failed, try again: {said_by_library(exc)}") from exc
+        raise SetupError(f"catalog {name!r} cannot be used: {said_by_library(exc)}") from exc
     raise SetupError(objection)
 
 
@@ -103,7 +103,7 @@ def check_configuration() -> None:
         line = "" if mark is None else f"line {mark.line + 1}: "
         raise SetupError(
             "pyiceberg's configuration (.pyiceberg.yaml, variables PYICEBERG_...) cannot be read: "
-            f"{line}{getattr(exc, 'problem', None) or one_line(exc)}"
+            f"{line}{getattr(exc, 'problem', None) or said_by_library(exc)}"
         ) from exc
 
 
@@ -126,7 +126,7 @@ def rest_properties(name: str, properties: Mapping[str, str]) -> dict[str, Any] 
         found = _configured(name, properties)
         kind = _kind(name, found)
     except Exception as exc:
-        raise SetupError(f"catalog {name!r} cannot be used: {one_line(exc)}") from exc
+        raise SetupError(f"catalog {name!r} cannot be used: {said_by_library(exc)}") from exc
     is_signed = str(found.get("rest.sigv4-enabled", False)).lower() == "true"
     return dict(found) if kind == "rest" and "uri" in found and not is_signed else None
 
@@ -207,7 +207,7 @@ def list_namespaces(catalog: Catalog) -> list[str]:
                 found.append(namespace)
                 waiting += catalog.list_namespaces(namespace)
     except Exception as exc:
-        raise StorageError(f"catalog {catalog.name!r} failed: {one_line(exc)}") from exc
+        raise StorageError(f"catalog {catalog.name!r} failed: {said_by_library(exc)}") from exc
     return sorted(".".join(namespace) for namespace in found)
 
 
@@ -220,7 +220,7 @@ def namespace_properties(catalog: Catalog, namespace: str) -> dict[str, str]:
     except NoSuchNamespaceError:
         return {}
     except Exception as exc:
-        raise StorageError(f"namespace {namespace}: catalog {catalog.name!r} failed: {one_line(exc)}") from exc
+        raise StorageError(f"namespace {namespace}: catalog {catalog.name!r} failed: {said_by_library(exc)}") from exc
 
 
 def list_tables(catalog: Catalog, namespace: str) -> list[str]:
@@ -232,7 +232,7 @@ def list_tables(catalog: Catalog, namespace: str) -> list[str]:
     except NoSuchNamespaceError as exc:
         raise UsageError(f"catalog {catalog.name!r}: no namespace {namespace!r}") from exc
     except Exception as exc:
-        raise StorageError(f"namespace {namespace}: catalog {catalog.name!r} failed: {one_line(exc)}") from exc
+        raise StorageError(f"namespace {namespace}: catalog {catalog.name!r} failed: {said_by_library(exc)}") from exc
 
 
 def no_such_table(name: str, catalog: str) -> TableNotFound:
@@ -277,7 +277,7 @@ def no_object(answer: Any) -> str | None:
     return f"{place}: expected a JSON object, found {found if text else 'nothing'}"
 
 
-def one_line(exc: BaseException) -> str:
+def said_by_library(exc: BaseException) -> str:
     """
     Another library's error as its first non-empty line; its type if it has no text.
 

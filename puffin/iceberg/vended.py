@@ -17,7 +17,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 
 from puffin.errors import PuffinError, StorageError
-from puffin.iceberg.sdk import filesystem_for, io_properties, one_line, open_catalog
+from puffin.iceberg.sdk import filesystem_for, io_properties, open_catalog, said_by_library
 from puffin.storage import Store, store_for
 
 if TYPE_CHECKING:
@@ -139,4 +139,4 @@ def _renewed(opening: Mapping[str, str], renewal: Mapping[str, Any]) -> dict[str
         response.raise_for_status()
         return opening_properties(catalog, table, renewal["location"], response.json(), opening)
     except Exception as exc:  # every way to authorize has its own errors
-        raise StorageError(f"{table}: catalog {name!r} did not renew the credentials: {one_line(exc)}") from exc
+        raise StorageError(f"{table}: catalog {name!r} did not renew the credentials: {said_by_library(exc)}") from exc

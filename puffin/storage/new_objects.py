@@ -26,7 +26,7 @@ from puffin.errors import (
     StorageError,
     UnsupportedError,
 )
-from puffin.storage.store import exists_already, one_line
+from puffin.storage.store import exists_already, said_by_storage
 
 if TYPE_CHECKING:
     from obstore.store import AzureStore, GCSStore, S3Store
@@ -67,7 +67,7 @@ def store_of_new_objects(filesystem: FileSystem, uri: str, path: str) -> tuple[_
     except PuffinError:
         raise
     except Exception as exc:  # obstore and botocore reject the configuration in many ways
-        raise StorageError(f"{uri}: {one_line(exc)}") from exc
+        raise StorageError(f"{uri}: {said_by_storage(exc)}") from exc
     endpoint = str(store.config.get("endpoint", "")) if filesystem.type_name == "s3" else ""
     if endpoint and (endpoint, bucket) not in _probed:
         _probe(filesystem, store, uri, bucket, key)
@@ -88,7 +88,7 @@ def _probe(filesystem: FileSystem, store: _ObjectStore, uri: str, bucket: str, k
     except CommitUnknownError as exc:
         raise StorageError(str(exc)) from exc
     except obstore.exceptions.BaseError as exc:
-        raise StorageError(f"{uri}: {one_line(exc)}") from exc
+        raise StorageError(f"{uri}: {said_by_storage(exc)}") from exc
     finally:
         with suppress(OSError):
             filesystem.delete_file(f"{bucket}/{probe}")
@@ -108,9 +108,9 @@ def _put(store: _ObjectStore, uri: str, key: str, data: bytes) -> None:
     except exceptions.AlreadyExistsError as exc:
         raise exists_already(uri) from exc
     except (*not_written, FileNotFoundError, ValueError) as exc:  # FileNotFoundError: the bucket does not exist
-        raise StorageError(f"{uri}: {one_line(exc)}") from exc
+        raise StorageError(f"{uri}: {said_by_storage(exc)}") from exc
     except Exception as exc:  # such as a timeout after the last byte
-        raise CommitUnknownError(f"{uri}: {one_line(exc)}") from exc
+        raise CommitUnknownError(f"{uri}: {said_by_storage(exc)}") from exc
 
 
 def _s3(options: Mapping[str, Any], bucket: str) -> _ObjectStore:

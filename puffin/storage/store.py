@@ -192,9 +192,9 @@ def storage_errors(uri: str) -> Iterator[None]:
     except IsADirectoryError as exc:
         raise is_a_directory(uri) from exc
     except OSError as exc:
-        raise StorageError(f"{uri}: {one_line(exc.strerror or exc)}") from exc
+        raise StorageError(f"{uri}: {said_by_storage(exc.strerror or exc)}") from exc
     except Exception as exc:  # fsspec's drivers have no common error
-        raise StorageError(f"{uri}: {type(exc).__name__}: {one_line(exc)}") from exc
+        raise StorageError(f"{uri}: {type(exc).__name__}: {said_by_storage(exc)}") from exc
 
 
 def is_storage_failure(exc: Exception) -> bool:
@@ -219,7 +219,7 @@ def exists_already(uri: str) -> ConflictError:
     return ConflictError(f"{uri}: the file exists already")
 
 
-def one_line(reason: object) -> str:
+def said_by_storage(reason: object) -> str:
     """The beginning of what a library says, without a server's XML and obstore's debug output."""
     told = str(reason).partition("\n\nDebug source:")[0].partition("<?xml")[0]
     text = " ".join(told.split()).rstrip(":") or " ".join(str(reason).split())  # XML may be all that it says

@@ -25,7 +25,7 @@ from puffin.errors import (
     TableNotFound,
     UnsupportedTableError,
 )
-from puffin.iceberg.sdk import list_namespaces, list_tables, one_line
+from puffin.iceberg.sdk import list_namespaces, list_tables, said_by_library
 from puffin.load import load_table
 from puffin.tables.commit import commit_statistics
 from tests.http_server import Answer, Asked, answering
@@ -376,7 +376,7 @@ def test_error_after_an_answer_is_about_itself(status, failure):
         answer.request = requests.Request("GET", answer.url).prepare()
     with pytest.raises(type(failure)) as caught:
         ask_again(answer, failure)
-    assert "no route to host" in one_line(caught.value)
+    assert "no route to host" in said_by_library(caught.value)
 
 
 # --- what the server says, and who asks ---------------------------------------------------------------------------

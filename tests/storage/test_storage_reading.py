@@ -14,7 +14,7 @@ from puffin.errors import (
 from puffin.format.source import RangeSource
 from puffin.storage import LocalStore, Store, is_temporary_name, open_source
 from puffin.storage.arrow import ArrowStore
-from puffin.storage.store import one_line, storage_errors
+from puffin.storage.store import said_by_storage, storage_errors
 
 
 @pytest.mark.parametrize("prefix", ["", "file:", "file://"])
@@ -168,4 +168,4 @@ def test_long_error_of_a_library_is_cut() -> None:
     ],
 )
 def test_reason_that_is_only_xml_is_not_lost(reason: str, said: str) -> None:
-    assert one_line(reason) == said
+    assert said_by_storage(reason) == said

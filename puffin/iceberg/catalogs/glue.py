@@ -14,7 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from puffin.errors import CommitUnknownError, ConflictError, StorageError, TableNotFound, UnsupportedTableError
 from puffin.iceberg.catalogs.metastore import LOCATION, IcebergMetastoreTable
-from puffin.iceberg.sdk import no_such_table, one_line
+from puffin.iceberg.sdk import no_such_table, said_by_library
 from puffin.tables.state import TableState
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class IcebergGlueTable(IcebergMetastoreTable):
         except ClientError as exc:
             self._sort_out(exc, location)
         except Exception as exc:  # of the connection, or of an invalid answer
-            raise CommitUnknownError(f"{self.name}: no clear answer to the commit: {one_line(exc)}") from exc
+            raise CommitUnknownError(f"{self.name}: no clear answer to the commit: {said_by_library(exc)}") from exc
 
     def _glue_table(self) -> dict[str, Any]:
         try:
@@ -57,7 +57,7 @@ class IcebergGlueTable(IcebergMetastoreTable):
         except (ClientError, BotoCoreError) as exc:
             if isinstance(exc, ClientError) and _code(exc) == _NOT_FOUND:
                 raise no_such_table(self.name, self._catalog.name) from exc
-            raise StorageError(f"{self.name}: catalog {self._catalog.name!r} failed: {one_line(exc)}") from exc
+            raise StorageError(f"{self.name}: catalog {self._catalog.name!r} failed: {said_by_library(exc)}") from exc
         table: dict[str, Any] | None = answer.get("Table")
         if table is None:  # such as from a proxy's page for people
             raise StorageError(
@@ -74,11 +74,11 @@ class IcebergGlueTable(IcebergMetastoreTable):
         """Raise the error that a failed update means; return if the update succeeded after all."""
         answer = exc.response.get("ResponseMetadata", {})
         code, was_repeated = _code(exc), answer.get("RetryAttempts", 0) > 0
-        refused = f"{self.name}: the catalog refused the commit: {one_line(exc)}"
+        refused = f"{self.name}: the catalog refused the commit: {said_by_library(exc)}"
         if code in _LOST_RACES:
             self._check_who_won(location, exc)
         elif was_repeated or code == _TIMEOUT or answer.get("HTTPStatusCode", 500) // 100 != 4:
-            raise CommitUnknownError(f"{self.name}: no clear answer to the commit: {one_line(exc)}") from exc
+            raise CommitUnknownError(f"{self.name}: no clear answer to the commit: {said_by_library(exc)}") from exc
         elif code == _NOT_FOUND:
             raise TableNotFound(refused) from exc
         else:

@@ -38,7 +38,7 @@ from thrift.Thrift import TException
 
 from puffin.errors import CommitUnknownError, ConflictError, StorageError, TableNotFound
 from puffin.iceberg.catalogs.metastore import LOCATION, IcebergMetastoreTable
-from puffin.iceberg.sdk import bound_waits, no_such_table, one_line
+from puffin.iceberg.sdk import bound_waits, no_such_table, said_by_library
 from puffin.tables.state import TableState
 
 if TYPE_CHECKING:
@@ -76,10 +76,12 @@ class IcebergHiveTable(IcebergMetastoreTable):
             except NoSuchObjectException as exc:
                 raise TableNotFound(f"{self.name}: the catalog no longer has this table") from exc
             except InvalidOperationException as exc:
-                raise StorageError(f"{self.name}: the metastore refused the commit: {one_line(exc)}") from exc
+                raise StorageError(f"{self.name}: the metastore refused the commit: {said_by_library(exc)}") from exc
             except Exception as exc:  # of the metastore, the connection, or an invalid answer
-                if not (isinstance(exc, MetaException) and _MODIFIED in one_line(exc)):
-                    raise CommitUnknownError(f"{self.name}: no clear answer to the commit: {one_line(exc)}") from exc
+                if not (isinstance(exc, MetaException) and _MODIFIED in said_by_library(exc)):
+                    raise CommitUnknownError(
+                        f"{self.name}: no clear answer to the commit: {said_by_library(exc)}"
+                    ) from exc
                 # The metastore retries after failures of its database, and may have met its own change.
                 self._check_who_won(location, exc)
 
@@ -90,7 +92,7 @@ class IcebergHiveTable(IcebergMetastoreTable):
         try:
             yield client.__enter__()
         except (TException, OSError) as exc:
-            raise StorageError(f"{self.name}: catalog {self._catalog.name!r} failed: {one_line(exc)}") from exc
+            raise StorageError(f"{self.name}: catalog {self._catalog.name!r} failed: {said_by_library(exc)}") from exc
         finally:
             with suppress(TException, OSError):  # the work is already done
                 client.__exit__(None, None, None)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from puffin.errors import CommitUnknownError, ConflictError, PuffinError, UnsupportedTableError
 from puffin.iceberg.commit.patch import NextVersion, next_metadata_location
 from puffin.iceberg.metadata.document import encode_document, read_current_state, read_state
-from puffin.iceberg.sdk import io_properties, one_line
+from puffin.iceberg.sdk import io_properties, said_by_library
 from puffin.iceberg.stores import delete_quietly, stores
 from puffin.iceberg.table import IcebergSnapshot, IcebergTableInFiles
 from puffin.tables.base import SnapshotSelector
@@ -107,5 +107,5 @@ class IcebergMetastoreTable(IcebergTableInFiles, ABC):
         log = state.document.get("metadata-log") or ()
         if location not in (state.metadata_location, *(logged.get("metadata-file") for logged in log)):
             raise ConflictError(
-                f"{self.name}: another writer committed before {location}: {one_line(refusal)}"
+                f"{self.name}: another writer committed before {location}: {said_by_library(refusal)}"
             ) from refusal

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from puffin.errors import StorageError, UnsupportedTableError
-from puffin.iceberg.sdk import catalog_kind, database_properties, one_line, open_catalog, sql_properties
+from puffin.iceberg.sdk import catalog_kind, database_properties, open_catalog, said_by_library, sql_properties
 from puffin.tables.snapshot import Table
 
 if TYPE_CHECKING:
@@ -94,4 +94,4 @@ def listed_versions(catalog: Any, name: str, namespace: str) -> dict[str, str]:
     try:
         return {f"{namespace}.{table}": location for table, location in listed(catalog, namespace).items()}
     except Exception as exc:  # every catalog library has its own errors
-        raise StorageError(f"namespace {namespace}: catalog {name!r} failed: {one_line(exc)}") from exc
+        raise StorageError(f"namespace {namespace}: catalog {name!r} failed: {said_by_library(exc)}") from exc

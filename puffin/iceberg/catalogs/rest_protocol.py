@@ -22,7 +22,7 @@ from puffin.errors import (
     UnsupportedTableError,
     said_by,
 )
-from puffin.iceberg.sdk import no_object, no_such_table, one_line
+from puffin.iceberg.sdk import no_object, no_such_table, said_by_library
 from puffin.iceberg.vended import TABLE_PATH, opening_properties, request
 from puffin.tables.statistics_json import typed
 
@@ -46,7 +46,7 @@ def load_table(catalog: RestCatalog, identifier: str) -> LoadedTable:
     try:
         response = request(catalog, "GET", TABLE_PATH, identifier)
     except Exception as exc:  # every way to authorize has its own errors
-        raise StorageError(f"{identifier}: catalog {catalog.name!r} failed: {one_line(exc)}") from exc
+        raise StorageError(f"{identifier}: catalog {catalog.name!r} failed: {said_by_library(exc)}") from exc
     if response.status_code == HTTPStatus.NOT_FOUND:
         raise no_such_table(identifier, catalog.name)
     if not response.ok:
@@ -84,7 +84,7 @@ def commit_updates(
             document: dict[str, Any] = typed(response.json(), "metadata", dict)
             return document
     except Exception as exc:
-        why = (None if response is None else no_object(response)) or one_line(exc)
+        why = (None if response is None else no_object(response)) or said_by_library(exc)
         raise CommitUnknownError(f"{identifier}: no clear answer to the commit: {why}") from exc
     error, what = _refusal(response.status_code)
     raise error(f"{identifier}: {what}: {_problem(response)}")

@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from puffin.errors import CommitUnknownError, ConflictError, PuffinError, SetupError, StorageError
 from puffin.iceberg.catalogs.metastore import IcebergMetastoreTable
-from puffin.iceberg.sdk import no_such_table, one_line
+from puffin.iceberg.sdk import no_such_table, said_by_library
 from puffin.tables.state import TableState
 
 if TYPE_CHECKING:
@@ -93,13 +93,13 @@ def check_tables(name: str, engine: Engine) -> None:
                 _look_at_tables(connection)
             except SQLAlchemyError as exc:
                 if _lost_a_race(exc):
-                    raise StorageError(f"catalog {name!r} failed: {one_line(exc)}: try again") from exc
+                    raise StorageError(f"catalog {name!r} failed: {said_by_library(exc)}: try again") from exc
                 raise SetupError(
                     f"catalog {name!r} cannot be used: expected the tables of a catalog in its database, found "
-                    f"{one_line(exc)}: check its uri"
+                    f"{said_by_library(exc)}: check its uri"
                 ) from exc
     except SQLAlchemyError as exc:
-        raise SetupError(f"catalog {name!r} cannot be used: {one_line(exc)}") from exc
+        raise SetupError(f"catalog {name!r} cannot be used: {said_by_library(exc)}") from exc
 
 
 class IcebergSqlTable(IcebergMetastoreTable):
@@ -118,7 +118,7 @@ class IcebergSqlTable(IcebergMetastoreTable):
             with self._catalog.engine.connect() as connection:
                 location = connection.execute(select(_TABLES.c.metadata_location).where(self._row)).scalar()
         except SQLAlchemyError as exc:
-            raise StorageError(f"{self.name}: the catalog's database failed: {one_line(exc)}") from exc
+            raise StorageError(f"{self.name}: the catalog's database failed: {said_by_library(exc)}") from exc
         if location is None:
             raise no_such_table(self.name, self._catalog.name)
         return str(location)
@@ -139,7 +139,7 @@ class IcebergSqlTable(IcebergMetastoreTable):
                 _commit(connection)
         except SQLAlchemyError as exc:
             lost = _lost_a_race(exc)
-            message = f"{self.name}: the catalog's database failed while committing: {one_line(exc)}"
+            message = f"{self.name}: the catalog's database failed while committing: {said_by_library(exc)}"
             raise (ConflictError if lost else failure)(message) from exc
 
 
