@@ -8,7 +8,6 @@ may keep a blob of an older snapshot than its own, so the blob's snapshot counts
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
@@ -30,15 +29,14 @@ class KnownSketch:
     A sketch in table metadata, and what the metadata tells of it.
 
     Attributes:
-        columns: The columns of the current schema as the snapshot asked for has them.
+        opened: The snapshot asked for.
         footers: Reads what its entry leaves to the file.
         snapshot: The one whose rows were counted; None if the table no longer has it.
         age: How many snapshots lie between those rows and the ones asked for.
         freshness: What these snapshots changed.
     """
 
-    state: TableState
-    columns: Mapping[int, Column]
+    opened: TableSnapshot
     footers: Footers
     entry: StatisticsEntry
     blob: BlobEntry
@@ -61,12 +59,12 @@ class KnownSketch:
     @property
     def column(self) -> Column:
         """The column as the snapshot asked for has it; it must be a primitive one of the current schema."""
-        return self.columns[self.blob.fields[0]]
+        return self.opened.columns_by_id[self.blob.field_id]
 
     @cached_property
     def type(self) -> str | None:
         """The type as which the values were hashed; None if unknown."""
-        return self.properties.type or self.state.column_type_at(self.snapshot, self.blob.fields[0])
+        return self.properties.type or self.opened.state.column_type_at(self.snapshot, self.blob.field_id)
 
     @property
     def summary(self) -> ColumnSummary | None:
@@ -81,12 +79,12 @@ class KnownSketch:
     @cached_property
     def may_lack_changes(self) -> bool:
         """Whether Trino extended it without the rows that others added or removed before."""
-        return _may_lack_changes(self.state, self.blob)
+        return _may_lack_changes(self.opened.state, self.blob)
 
     @cached_property
     def mapping_changed(self) -> str | None:
         """Why files give other values for the column today, or None; see `TableState.other_reading`."""
-        return self.state.other_reading(self.properties.provenance.mapping, self.column)
+        return self.opened.state.other_reading(self.properties.provenance.mapping, self.column)
 
     @cached_property
     def column_mismatch(self) -> str | None:
@@ -98,7 +96,8 @@ class KnownSketch:
     @property
     def mapping_doubt(self) -> str | None:
         """Why files may give other values for the column today, or None."""
-        if self.mapping_changed is None and not self.properties.is_ours and self.state.name_mapping is not None:
+        is_certain = self.properties.is_ours or self.opened.state.name_mapping is None
+        if self.mapping_changed is None and not is_certain:
             return "the table has a name mapping, and nobody noted whether the earlier sketch depends on it"
         return self.mapping_changed
 
@@ -138,8 +137,7 @@ def known_sketches(
     sketches = {}
     for field_id in {id_ for entry in entries for id_ in entry.sketches} if field_ids is None else field_ids:
         found = ((entry, entry.sketches[field_id]) for entry in entries if field_id in entry.sketches)
-        each_of = functools.partial(KnownSketch, state, opened.columns_by_id, footers)
-        known = [each_of(entry, blob, *by_id.get(blob.snapshot_id, unknown)) for entry, blob in found]
+        known = [KnownSketch(opened, footers, *each, *by_id.get(each[1].snapshot_id, unknown)) for each in found]
         sketches[field_id] = sorted(known, key=lambda each: each.age)
     return sketches
 
@@ -192,7 +190,7 @@ def _base_of(state: TableState, snapshot: Snapshot, blob: BlobEntry) -> BlobEntr
     for ancestor in itertools.islice(state.ancestors(snapshot.snapshot_id), 1, None):
         same_rows.append(ancestor.snapshot_id)
         entry = state.statistics.get(ancestor.snapshot_id)
-        base = None if entry is None else entry.sketches.get(blob.fields[0])
+        base = None if entry is None else entry.sketches.get(blob.field_id)
         if base is not None and base.snapshot_id in same_rows:
             return base
         if not ancestor.keeps_rows:

@@ -59,8 +59,8 @@ def choose_retained(
     sketches: dict[int, RetainedBlob] = {}
     # In version 1 all sequence numbers are 0, and only this snapshot's own blobs are known to be newer.
     for candidate in sorted(candidates, key=lambda c: (c.entry.snapshot_id != snapshot_id, -c.entry.sequence_number)):
-        if candidate.entry.fields[0] in wanted:
-            sketches.setdefault(candidate.entry.fields[0], candidate)
+        if candidate.entry.field_id in wanted:
+            sketches.setdefault(candidate.entry.field_id, candidate)
     return list(sketches.values())
 
 

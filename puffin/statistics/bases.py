@@ -78,7 +78,9 @@ class Bases:
         if not properties.is_ours:
             provenance = Provenance(writer=properties.writer(self._blobs.created_by(known.entry)) or "")
         if self._blobs.puts_aside:
-            values = LaterValues({kind: self._later(known, kind, value) for kind, value in values.items()})
+            # What is put aside is read again, now that it is known to be whole.
+            later = {kind: self._later(known, kind) for kind in values if kind.home is Home.PRIVATE}
+            values = LaterValues({**values, **later})
         return Base(values, provenance, self._blobs.stored_of(known, stored), gets_deltas)
 
     def objection(self, known: KnownSketch, base: Base, lg_k: int) -> str | None:
@@ -112,9 +114,8 @@ class Bases:
             return False
         return can_have_delta(self._blobs.stored_of(known, WITH_DELTAS), self._opened.snapshot.snapshot_id)
 
-    def _later(self, known: KnownSketch, kind: Kind[Any], value: Any) -> Any:
-        """What is put aside is read again, now that it is known to be whole."""
-        return Later(functools.partial(self._value, known, kind)) if kind.home is Home.PRIVATE else value
+    def _later(self, known: KnownSketch, kind: Kind[Any]) -> Later:
+        return Later(functools.partial(self._value, known, kind))
 
     def _value(self, known: KnownSketch, kind: Kind[Any]) -> Any:
         if kind.home is Home.FILE:
@@ -129,8 +130,8 @@ class AnnouncedBases(Bases):
     """
     As `Bases`, but our own statistics count as stored as they were announced: no sketch of them is read.
 
-    The values of a base are then None, for the private kinds that its manifest lists. Other sketches are read, since
-    only their files tell who made them and whether they have every hash.
+    The values of a base are those that the manifest lists, and are read when somebody asks for them. Other sketches are
+    read, since only their files tell who made them and whether they have every hash.
     """
 
     def read(self, known: KnownSketch, rows_added: int | None = None) -> Base:
@@ -138,7 +139,8 @@ class AnnouncedBases(Bases):
             return super().read(known, rows_added)
         if known.footer_error is not None:
             raise known.footer_error
-        return Base(dict.fromkeys(self._blobs.stored_of(known, private_kinds())), known.properties.provenance)
+        kinds = (THETA, *self._blobs.stored_of(known, private_kinds()))
+        return Base(LaterValues({kind: self._later(known, kind) for kind in kinds}), known.properties.provenance)
 
     def objection(self, known: KnownSketch, base: Base, lg_k: int) -> str | None:
         return noted_objection(known) if known.properties.is_ours else super().objection(known, base, lg_k)

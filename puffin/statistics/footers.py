@@ -2,7 +2,7 @@
 Reads the properties of blobs that only the footers of their files have.
 
 A footer is read when somebody first asks for a property of one of its blobs, and is kept with the entry as long as that
-version of the table's metadata.
+version of the table's metadata. A failure is kept only for those who share `Footers`, so that others try again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Footers:
 
         If the footer cannot be read or lacks the blob, the error for it; FileNotFound if the file is gone.
         """
-        path, key = entry.statistics_path, (blob.fields[0], blob.snapshot_id)
+        path, key = entry.statistics_path, (blob.field_id, blob.snapshot_id)
         if key not in entry.in_footer and path not in self._failures:
             self._failures[path] = self._read(entry)
         if key in entry.in_footer:

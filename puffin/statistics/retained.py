@@ -82,7 +82,7 @@ def stored_sketches(opened: TableSnapshot, entry: StatisticsEntry) -> list[Retai
         by_sketch.setdefault((key.field_id, key.snapshot_id), []).append(key)
     return [
         dataclasses.replace(
-            each, companions=state.only(by_sketch.get((each.entry.fields[0], each.entry.snapshot_id), ()))
+            each, companions=state.only(by_sketch.get((each.entry.field_id, each.entry.snapshot_id), ()))
         )
         for each in retained
     ]

@@ -17,7 +17,7 @@ from puffin.statistics.blob_properties import SketchProperties
 from puffin.statistics.deltas import WITH_DELTAS, added_up, takes_delta
 from puffin.statistics.kinds import private_kinds
 from puffin.statistics.kinds.kind import Home, Kind, T
-from puffin.statistics.private_state.blobs import NOTHING_PRIVATE, KeptBlob, PrivateState
+from puffin.statistics.private_state.blobs import NOTHING_PRIVATE, KeptBlob, PrivateState, blob_key
 from puffin.statistics.private_state.manifest import BlobKey, StoredKey
 from puffin.statistics.private_state.puffin_file import PuffinFile
 from puffin.statistics.private_state.reading import read_private_state
@@ -65,13 +65,13 @@ class StoredBlobs:
                 raise payload
             return kind.read(known.properties, known.column, payload)
         except (CorruptError, UnsupportedError) as exc:
-            raise CorruptError(f"{known.entry.statistics_path}: field {known.blob.fields[0]}: {exc}") from exc
+            raise CorruptError(f"{known.entry.statistics_path}: field {known.blob.field_id}: {exc}") from exc
 
     def require(self, known: KnownSketch, kind: Kind[T]) -> T:
         """As `read`, with CorruptError if there is none."""
         found = self.read(known, kind)
         if found is None:
-            path, field = known.entry.statistics_path, known.blob.fields[0]
+            path, field = known.entry.statistics_path, known.blob.field_id
             raise CorruptError(f"{path}: expected {kind.title} of field {field}, found none")
         return found
 
@@ -216,13 +216,13 @@ class StoredBlobs:
         at_once = len(wanted) if shelf is None else _READ_AT_ONCE
         for start in range(0, len(wanted), max(1, at_once)):
             for blob, read in _payloads(reader, wanted[start : start + at_once]):
-                key = BlobKey(blob.type, blob.fields[0], blob.snapshot_id)
+                key = blob_key(blob)
                 found[key] = read if shelf is None or isinstance(read, PuffinError) else shelf.put(read)
         return found
 
 
 def _key_of(blob: BlobEntry, type_: str) -> BlobKey:
-    return BlobKey(type_, blob.fields[0], blob.snapshot_id)
+    return BlobKey(type_, blob.field_id, blob.snapshot_id)
 
 
 class _Content(NamedTuple):

@@ -111,6 +111,11 @@ class BlobEntry:
     properties: Mapping[str, str]
 
     @property
+    def field_id(self) -> int:
+        """The field of a blob of one field."""
+        return self.fields[0]
+
+    @property
     def is_sketch(self) -> bool:
         """Whether it is a theta sketch of one column, which every engine can use."""
         return self.type == THETA_V1 and len(self.fields) == 1
@@ -159,7 +164,7 @@ class StatisticsEntry:
     @cached_property
     def sketches(self) -> Mapping[int, BlobEntry]:
         """The sketches of one column each, by field id; of several for one column, the first."""
-        return {blob.fields[0]: blob for blob in reversed(self.blobs) if blob.is_sketch}
+        return {blob.field_id: blob for blob in reversed(self.blobs) if blob.is_sketch}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,7 +118,7 @@ class StatisticsFiles:
         made = (blob.make() if isinstance(blob, LaterBlob) else blob for blob in blobs)
         written = write_blobs(opened.store_for(uri), uri, made, self._properties, compress_footer=is_wide)
         part = Part(part_id, written.file_size, written.footer_size)
-        keys = (BlobKey(blob.type, blob.fields[0], blob.snapshot_id) for blob in written.blobs)
+        keys = (blob_key(blob) for blob in written.blobs)
         return {key: StoredKey(part, key.snapshot_id) for key in keys}
 
 
