@@ -39,7 +39,7 @@ class Column:
     name: str
     type: str
     path: tuple[int, ...]
-    defaults: tuple[Any, ...]
+    defaults: tuple[Any, ...] = dataclasses.field(hash=False)  # an object or a list among them has no hash
 
     @property
     def is_absent(self) -> bool:

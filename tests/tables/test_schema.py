@@ -92,6 +92,7 @@ def test_whole_name_is_matched_before_a_dotted_path(make_table):
 def test_columns_below_a_struct_with_a_default_can_be_requested(make_table):
     state = make_table([(2, "st", [(3, "x", "int")], {})], version=3).state()
     assert [c.defaults for c in state.select_columns(("st.x",))] == [({}, None)]
+    assert len(set(state.columns)) == len(state.columns)
 
 
 @pytest.mark.parametrize(
