@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -33,6 +34,7 @@ CREDENTIALS_ENDPOINT = f"GET /v1/{{prefix}}/{_CREDENTIALS_PATH}"
 """How a catalog's configuration names the endpoint for fresh credentials."""
 
 _LENT = ("s3.session-token", "gcs.oauth2.token", "adls.sas-token")
+_WITH_TOKEN = ("s3.access-key-id", "s3.secret-access-key", *_LENT)  # all that ends when a token does
 _EXPIRES = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "adls.sas-token-expires-at-ms")
 _SHORTEST = 15 * 60.0  # seconds; what AWS lends at least, for catalogs that do not say when it ends
 # 419 is the protocol's own status for an expired token. A refused token is renewed once.
@@ -108,7 +110,8 @@ class LentStores:
 
     def _take(self, properties: Mapping[str, str]) -> None:
         self._opening = {name: value for name, value in properties.items() if name != RENEWAL}
-        self._renewal = json.loads(properties[RENEWAL])
+        # Instead of others that end, a catalog may lend some for good.
+        self._renewal = json.loads(properties[RENEWAL]) if RENEWAL in properties else {"from": math.inf}
         self._due: float = self._renewal["from"]
         self._resolve = filesystem_for(self._opening)
 
@@ -137,6 +140,7 @@ def _renewed(opening: Mapping[str, str], renewal: Mapping[str, Any]) -> dict[str
         path = _CREDENTIALS_PATH if CREDENTIALS_ENDPOINT in map(str, catalog._supported_endpoints) else TABLE_PATH
         response = request(catalog, "GET", path, table)
         response.raise_for_status()
-        return opening_properties(catalog, table, renewal["location"], response.json(), opening)
+        kept = {name: value for name, value in opening.items() if not name.startswith(_WITH_TOKEN)}
+        return opening_properties(catalog, table, renewal["location"], response.json(), kept)
     except Exception as exc:  # every way to authorize has its own errors
         raise StorageError(f"{table}: catalog {name!r} did not renew the credentials: {said_by_library(exc)}") from exc

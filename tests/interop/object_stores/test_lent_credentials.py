@@ -85,3 +85,19 @@ def test_credentials_without_a_stated_end_are_renewed_too(lender, s3, clock):
     clock[0] += 60
     opened.store_for(opened.state.metadata_location)
     assert len(lender.asked) == 4
+
+
+@pytest.mark.parametrize("has_keys_of_its_own", [False, True])
+def test_catalog_may_lend_credentials_for_good_or_none_after_others_that_end(lender, s3, clock, has_keys_of_its_own):
+    """The token that ended is forgotten with its keys; without others, the keys of the catalog's configuration open."""
+    lender.seconds = 600
+    if has_keys_of_its_own:
+        lender.properties |= s3.io_properties
+    opened = load_table("db.t", **named(lender)).open()
+    lender.seconds = None
+    if has_keys_of_its_own:
+        lender.keys = {}
+    clock[0] += 601
+    for _ in range(2):
+        assert opened.store_for(opened.state.metadata_location).exists(opened.state.metadata_location)
+    assert len(lender.asked) == 4
