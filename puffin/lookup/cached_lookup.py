@@ -202,8 +202,7 @@ class Lookup:
     def distribution(self, table: NameOrPath, column: str) -> ColumnDistribution:
         """The most frequent values of a column and its histogram; errors as for `ndv`."""
         name = os.fspath(table)
-        view = self._view(name)
-        return self.following([name], lambda: column_distribution(self._estimator(view), column))
+        return self.following([name], lambda: column_distribution(self._estimator(self._view(name)), column))
 
     def open_statistics(self, table: NameOrPath, path: NameOrPath) -> FileSource:
         """Open a statistics file of a table with its catalog's credentials; PuffinError if that fails."""

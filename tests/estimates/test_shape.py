@@ -3,6 +3,7 @@
 import datetime
 import decimal
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from puffin.errors import ColumnNotFound
 from puffin.estimates.shape import MOST_BUCKETS, MOST_HEAVY
 from puffin.lookup import Lookup
 from stats_jobs import Options, analyze
+from tests.hand_made_table import HandMadeTable
+from tests.table_directory import publish
 
 ROWS = 3_000
 EPOCH = datetime.date(1970, 1, 1)
@@ -106,6 +109,18 @@ def test_column_without_kept_values_tells_why(tmp_path: Path) -> None:
     assert (found["heavy"], found["histogram"]) == ([], [])
     with pytest.raises(ColumnNotFound):
         Lookup().distribution(path, "absent")
+
+
+def test_distribution_follows_a_table_whose_old_manifests_are_gone(make_table: Callable[..., HandMadeTable]) -> None:
+    table, lookup = make_table([(1, "k", "long")]), Lookup()
+    data = [table.data(table.write(f"{n}.parquet", pa.table({"k": [n]}))) for n in range(2)]
+    table.snapshot(data[0])
+    publish(table.root, table.document)
+    lookup.opened(table.root)
+    table.snapshot(*data)
+    publish(table.root, table.document)
+    (table.root / "snap-1.avro").unlink()
+    assert lookup.distribution(table.root, "k").row_count == 2
 
 
 def _physical(value: Any) -> Any:
