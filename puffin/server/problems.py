@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from urllib.parse import quote
 
 from puffin import errors
 
 MEDIA_TYPE = "application/problem+json"
 _LONGEST_DETAIL = 1000
+_log = logging.getLogger(__name__)
 
 _TITLES = {
     "bad-request": "The request cannot be understood",
@@ -81,3 +83,10 @@ class Problem(Exception):
             "instance": quote(instance, safe="/#"),
         }
         return json.dumps(document).encode()
+
+
+def logged(error: Exception, table: str) -> Exception:
+    """The same error about a table, which is in the log if it is a defect."""
+    if Problem.of(error).kind == "internal":
+        _log.error("%s: internal error, please report it", table, exc_info=error)
+    return error

@@ -38,7 +38,7 @@ from puffin.lookup.status import table_status
 from puffin.server.documents import EstimateRequest, JoinRequest, PlanRequest, TablesQuery, snapshot_of
 from puffin.server.encoded import Encoded, encode, encode_plan
 from puffin.server.plan_counts import PlanCounts
-from puffin.server.problems import Problem
+from puffin.server.problems import Problem, logged
 from puffin.server.roots import Roots
 from puffin.server.settings import Settings
 from puffin.server.warm import WarmAnswers
@@ -282,11 +282,7 @@ class Service:
     async def _analyzed(self, table: FoundTable) -> AnalyzedTable | Exception | None:
         if table.error is not None:
             return table.error
-        read = self.read(table.name, lambda: self.lookup.analyzed(table.name))
-        try:
-            return await asyncio.wait_for(read, self._table_seconds)
-        except (PuffinError, Problem, asyncio.TimeoutError) as exc:
-            return exc
+        return await self._in_time(table.name, lambda: self.lookup.analyzed(table.name), self._table_seconds)
 
     async def _status(self, table: FoundTable, until: float) -> TableStatus:
         name = table.name
@@ -296,12 +292,15 @@ class Service:
             return table_status(name, dataclasses.replace(self.lookup.opened(name)))
 
         left = until - asyncio.get_running_loop().time()
+        found = await self._in_time(name, read, left) if table.error is None else table.error
+        return TableStatus.of_error(name, Problem.of(found).detail) if isinstance(found, Exception) else found
+
+    async def _in_time(self, table: str, call: Callable[[], _Result], seconds: float) -> _Result | Exception:
+        """As `read`, but errors are returned, so that no table stops the others."""
         try:
-            if table.error is not None:
-                raise table.error
-            return await asyncio.wait_for(self.read(name, read), left)
-        except (PuffinError, Problem, asyncio.TimeoutError) as exc:
-            return TableStatus.of_error(name, Problem.of(exc).detail)
+            return await asyncio.wait_for(self.read(table, call), seconds)
+        except Exception as exc:  # noqa: BLE001 - a table must not stop the others
+            return logged(exc, table)
 
     def _key(self, table: str) -> str:
         """The name of a table among those of all catalogs, as an autopilot spells it."""
@@ -332,14 +331,12 @@ class Service:
             for place, asked in questions.items():
                 try:
                     found[place] = self.ask(asked)
-                except PuffinError as exc:
-                    found[place] = exc
+                except Exception as exc:  # noqa: BLE001 - a question must not stop the others
+                    found[place] = logged(exc, table)
             return found
 
-        try:
-            return await asyncio.wait_for(self.read(table, ask_all), self._table_seconds)
-        except (PuffinError, Problem, asyncio.TimeoutError) as exc:
-            return dict.fromkeys(questions, exc)
+        answers = await self._in_time(table, ask_all, self._table_seconds)
+        return dict.fromkeys(questions, answers) if isinstance(answers, Exception) else answers
 
 
 def upstream_of(settings: Settings) -> Upstream | None:

@@ -8,6 +8,7 @@ import pytest
 
 import puffin
 from puffin.inspection import describe
+from puffin.load import Tables
 
 
 def test_batch_has_an_answer_or_problem_for_each_question_in_order(
@@ -42,6 +43,31 @@ def test_batch_may_repeat_a_table(
         assert [[column["column"] for column in result["columns"]] for result in results] == [
             [f"c{i}"] for i in range(100)
         ]
+
+
+def test_defect_at_one_table_touches_no_other(
+    tmp_path: Path,
+    client_of: Callable[..., Any],
+    write_table: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is told in the place of its table, and each time in the log."""
+    bad, good = (str(write_table(tmp_path / name)) for name in ("bad", "good"))
+    load = Tables.load
+
+    def faulty(tables: Tables, name: str) -> Any:
+        return load(tables, name) if name == good else {}[name]
+
+    monkeypatch.setattr(Tables, "load", faulty)
+    client = client_of(tmp_path)
+    batch = client.post("/v1/stats", json={"requests": [{"table": bad}, {"table": good}]}).json()["results"]
+    assert (batch[0]["status"], batch[1]["table"]) == (500, good)
+    listed = client.get("/v1/tables").json()
+    assert ([each["table"] for each in listed["tables"]], listed["unreadable"]) == ([good], [bad])
+    errors = {each["table"]: each["error"] for each in client.get("/v1/status").json()["tables"]}
+    assert (errors[bad], len(errors)) == ("a defect of the server; its log has the details", 2)
+    assert [each.exc_info[0] for each in caplog.records if each.exc_info] == [KeyError] * 3
 
 
 def test_join_is_estimated_from_the_sketches(
