@@ -14,6 +14,7 @@ import json
 import logging
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
@@ -198,6 +199,8 @@ def bound_waits(client: _HiveClient) -> _HiveClient:
 
 def list_namespaces(catalog: Catalog) -> list[str]:
     """The dotted names of the catalog's namespaces, also nested ones, sorted."""
+    from pyiceberg.exceptions import NoSuchNamespaceError
+
     found: list[tuple[str, ...]] = []
     try:
         waiting = list(catalog.list_namespaces())
@@ -205,7 +208,8 @@ def list_namespaces(catalog: Catalog) -> list[str]:
             namespace = waiting.pop()
             if namespace not in found:
                 found.append(namespace)
-                waiting += catalog.list_namespaces(namespace)
+                with suppress(NoSuchNamespaceError):  # dropped since it was listed
+                    waiting += catalog.list_namespaces(namespace)
     except Exception as exc:
         raise StorageError(f"catalog {catalog.name!r} failed: {said_by_library(exc)}") from exc
     return sorted(".".join(namespace) for namespace in found)

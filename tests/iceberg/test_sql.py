@@ -27,6 +27,7 @@ from puffin.errors import (
 )
 from puffin.iceberg.catalogs.named import opened_catalog, sql_database, table_of
 from puffin.iceberg.catalogs.sql import IcebergSqlTable, SqlDatabase
+from puffin.iceberg.sdk import list_namespaces
 from puffin.load import Tables, load_table
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.commit import commit_statistics
@@ -212,6 +213,21 @@ def test_namespaces_have_levels(catalog, register, draft_of):
     table = register(identifier="a.b.t")
     commit_statistics(table, draft_of(table, {"a": [1]}))
     assert len(catalog.load_table(("a", "b", "t")).metadata.statistics) == 1
+
+
+def test_namespace_that_is_dropped_while_they_are_listed_hides_no_other(catalog, monkeypatch):
+    for name in ("dropped", "stays"):
+        catalog.create_namespace(name)
+    list_level = SqlCatalog.list_namespaces
+
+    def list_and_drop(self, namespace=()):
+        found = list_level(self, namespace)
+        if not namespace:
+            self.drop_namespace("dropped")
+        return found
+
+    monkeypatch.setattr(SqlCatalog, "list_namespaces", list_and_drop)
+    assert "stays" in list_namespaces(catalog)
 
 
 def test_same_table_of_another_catalog_in_the_database_is_unchanged(catalog, written, tmp_path, draft_of):
