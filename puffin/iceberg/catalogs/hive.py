@@ -7,7 +7,7 @@ expected value, which metastores since 2.3.10 and 4.0 compare themselves, so the
 commit holds the lock for two calls only, so it needs no heartbeats.
 
 Each operation opens its own connection with bounded waits, because threads cannot share the one of pyiceberg's catalog.
-It asks for a table by ``get_table_req``, since 4.0 no longer has the ``get_table`` that pyiceberg calls.
+It asks for tables by requests, since 4.0 no longer has ``get_table``, which pyiceberg calls, and its plural.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from hive_metastore.ttypes import (
     CheckLockRequest,
     EnvironmentContext,
     GetTableRequest,
+    GetTablesRequest,
     InvalidOperationException,
     LockComponent,
     LockLevel,
@@ -54,7 +55,7 @@ def listed_locations(catalog: HiveCatalog, namespace: str) -> dict[str, str]:
     """The current metadata files of the tables in a database, by their names there."""
     with bound_waits(catalog._create_hive_client(catalog.properties)) as metastore:
         names = metastore.get_all_tables(db_name=namespace)
-        tables = metastore.get_table_objects_by_name(dbname=namespace, tbl_names=names)
+        tables = metastore.get_table_objects_by_name_req(GetTablesRequest(dbName=namespace, tblNames=names)).tables
     return {table.tableName: table.parameters[LOCATION] for table in tables if LOCATION in (table.parameters or {})}
 
 

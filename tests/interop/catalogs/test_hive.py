@@ -197,6 +197,14 @@ def test_failure_before_the_change_deletes_the_files(new_table, draft_of, monkey
     assert files() == before
 
 
+def test_locations_are_listed_without_calls_that_hive_4_lacks(new_table, hive, monkeypatch):
+    table = new_table()
+    for name in ("get_table", "get_table_objects_by_name"):
+        monkeypatch.delattr(Client, name)
+    listed = Tables("hive", hive.properties).versions_of_namespace("commits")
+    assert listed[table.name] == table.open().state.metadata_location
+
+
 def test_unreachable_metastore_is_named_as_such():
     properties = {"type": "hive", "uri": "thrift://127.0.0.1:1"}
     with pytest.raises(StorageError, match=r"db\.t: catalog 'off' failed"):
