@@ -442,6 +442,12 @@ def test_checkpoint_without_its_log_entry_has_no_time(log: Log) -> None:
         segment.version_at(5999)
 
 
+def test_checkpoint_alone_is_of_no_known_time(log: Log) -> None:
+    log.checkpoint(9)
+    with pytest.raises(SnapshotNotFound, match="no log entry is left"):
+        log.segment().version_at(10**15)
+
+
 def test_versions_have_no_times_if_the_store_has_none(log: Log) -> None:
     """They only keep their order then."""
     for version in range(3):

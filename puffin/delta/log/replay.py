@@ -218,6 +218,8 @@ class LogSegment:
                     "the time of a version of this table"
                 )
         found = bisect.bisect_right(versions, timestamp_ms, key=self.timestamp_ms)
+        if oldest == after:
+            raise SnapshotNotFound(f"{self._files.directory}: no log entry is left, which would tell a version's time")
         if found == 0:
             raise SnapshotNotFound(f"{self._files.directory}: no version is that old; the oldest left is {oldest}")
         return versions[found - 1]
