@@ -216,7 +216,7 @@ class IcebergSnapshot(TableSnapshot):
         """Statistics files in the metadata directories that no metadata file there or in the metadata log names."""
         from puffin.iceberg.leftovers import find_leftovers
 
-        self.check_committable()
+        self.check_committable(ask_store=False)  # asking may write a probe
         return find_leftovers(self.state, limit, self.store_for)
 
 

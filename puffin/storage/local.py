@@ -18,7 +18,7 @@ from datetime import datetime, timezone
 from io import FileIO
 from typing import TYPE_CHECKING, BinaryIO
 
-from puffin.errors import StorageError, UsageError
+from puffin.errors import StorageError, UnsupportedError, UsageError
 from puffin.storage.store import (
     MAX_WHOLE_BYTES,
     FileInfo,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _STEP = 1024 * 1024
 _MISSING = (FileNotFoundError, NotADirectoryError)
 _TEMPORARY_PREFIX, _TEMPORARY_SUFFIX = ".puffin-sidecar-", ".tmp"
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS)  # what file systems such as exFAT answer
 _TEMPORARY = re.compile(rf"{re.escape(_TEMPORARY_PREFIX)}[0-9a-f]{{32}}{re.escape(_TEMPORARY_SUFFIX)}")
 
 
@@ -116,7 +117,10 @@ class LocalStore(Store):
             sink.write(data)
 
     def check_put_if_absent(self, uri: str) -> None:
-        """Nothing to check: every local file system supports this."""
+        probe = join(uri.rpartition("/")[0], _temporary_name())
+        with _staged(probe, self._path(probe), overwrite=False):
+            pass
+        self.delete(probe)
 
     def replace(self, uri: str, data: bytes) -> None:
         with _staged(uri, self._path(uri), overwrite=True) as sink:
@@ -212,7 +216,7 @@ def read_to_end(file: BinaryIO | FileIO, uri: str) -> bytes:
 @contextmanager
 def _staged(uri: str, target: Path, *, overwrite: bool) -> Iterator[Sink]:
     """A sink for a temporary file, which gets its name at the end of the block or goes away if the block raises."""
-    temporary = target.parent / f"{_TEMPORARY_PREFIX}{uuid.uuid4().hex}{_TEMPORARY_SUFFIX}"
+    temporary = target.parent / _temporary_name()
     with storage_errors(uri):
         target.parent.mkdir(parents=True, exist_ok=True)  # callers make no directories, because object stores have none
         file = temporary.open("xb")
@@ -230,9 +234,18 @@ def _staged(uri: str, target: Path, *, overwrite: bool) -> Iterator[Sink]:
                 (os.replace if overwrite else os.link)(temporary, target)
             except FileExistsError as exc:
                 raise exists_already(uri) from exc
+            except OSError as exc:
+                if overwrite or exc.errno not in _NO_LINKS:
+                    raise
+                place = uri.rpartition("/")[0]
+                raise UnsupportedError(f"{place}: its file system has no hard links, which new files need") from exc
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def _temporary_name() -> str:
+    return f"{_TEMPORARY_PREFIX}{uuid.uuid4().hex}{_TEMPORARY_SUFFIX}"
 
 
 def _file_info(uri: str, name: str, status: os.stat_result) -> FileInfo:

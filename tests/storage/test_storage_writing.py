@@ -72,6 +72,25 @@ def test_put_if_absent_is_refused_by_stores_that_cannot_promise_it(tmp_path: Pat
     assert names() == []
 
 
+@pytest.mark.parametrize("code", [errno.EPERM, errno.EOPNOTSUPP])
+def test_file_system_without_hard_links_is_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, names, code: int
+) -> None:
+    """As exFAT and FAT are, on Linux and on macOS; the check comes before a run reads the table."""
+    store, uri = LocalStore(), f"{tmp_path}/new"
+    store.check_put_if_absent(uri)
+
+    def no_links(*args: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("puffin.storage.local.os.link", no_links)
+    for ask in (store.check_put_if_absent, lambda uri: store.put_if_absent(uri, b"x")):
+        with pytest.raises(UnsupportedError, match=f"^{tmp_path}: .*no hard links"):
+            ask(uri)
+    store.replace(uri, b"x")
+    assert names() == ["new"]
+
+
 def test_replace_overwrites(store: Store, tmp_path: Path, names) -> None:
     store.replace(f"{tmp_path}/hint", b"1")
     store.replace(f"{tmp_path}/hint", b"2")
