@@ -8,7 +8,7 @@ import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
-from puffin.errors import NotFoundError, PuffinError, UsageError
+from puffin.errors import NotFoundError, PuffinError, SetupError, StorageError, UsageError
 from puffin.load import MOST_DIRECTORIES, FoundTable, Tables
 from puffin.storage import local_path, place_of, store_for
 
@@ -101,10 +101,11 @@ def tables_at(place: Place, tables: Tables | None = None) -> Iterator[FoundTable
     """
     Find the wanted tables of a place, one by one; ``tables`` are those of its catalog, if it is open already.
 
-    What is below several roots comes once, with its name below the first.
+    What is below several roots comes once, with its name below the first. A root that cannot be used comes with its
+    error, unless there is nothing beside it.
     What cannot be listed may hold wanted tables, whatever its name; only a directory that is excluded itself cannot.
-    Raises UsageError, SetupError or StorageError if the catalog or a root cannot be used, and NotFoundError if a
-    root is not a directory.
+    Raises UsageError, SetupError or StorageError if the catalog or the only root cannot be used, and NotFoundError if
+    that is not a directory.
     """
     for each in _all_at(place, tables):
         dotted = each.root is None
@@ -123,10 +124,17 @@ def _all_at(place: Place, tables: Tables | None) -> Iterator[FoundTable]:
         root = name if place.catalog is None else None
         named = FoundTable(name, root, None, functools.partial(tables.load, name))
         yield from (named,) if root is None else each_once((named,), known)
-    for root in dict.fromkeys(place.roots):
-        found = list(located.tables_below(root, place.directories))
-        if not found:
-            _check_directory(root)
+    roots = tuple(dict.fromkeys(place.roots))
+    is_alone = len(roots) == 1 and place.catalog is None and not place.tables
+    for root in roots:
+        try:
+            found = list(located.tables_below(root, place.directories))
+            if not found:
+                _check_directory(root)
+        except (NotFoundError, SetupError, StorageError) as exc:
+            if is_alone:
+                raise
+            found = [FoundTable.unlisted(root, None, exc)]
         yield from each_once(found, known)
     if place.catalog is None or place.tables:
         return

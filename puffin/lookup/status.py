@@ -65,9 +65,8 @@ def status(place: Place) -> list[TableStatus]:
     """
     The status of every table at a place, those in need first; a table that cannot be read has its error there.
 
-    A directory below a root that cannot be listed counts as such a table, as does a namespace that the caller did not
-    name. Raises UsageError, SetupError or StorageError if the catalog or a root cannot be used, and NotFoundError if
-    there is no such root.
+    A directory that cannot be listed counts as such a table, as does a namespace that the caller did not name. Raises
+    as `tables_at`.
     """
     with ThreadPoolExecutor(TABLES_AT_ONCE, thread_name_prefix="puffin-status") as pool:
         try:

@@ -224,3 +224,18 @@ def test_root_that_does_not_exist_is_an_error(puffin: Callable[..., Any], tmp_pa
     assert (run.code, run.stderr) == (1, f"puffin: {tmp_path}/file: expected a directory, found a file\n")
     assert puffin("status", "--root", tmp_path).text == "no tables\n"
     assert puffin("status", "--root", tmp_path, "--json").document == {"tables": []}
+
+
+def test_root_that_does_not_exist_hides_no_other_table(puffin: Callable[..., Any], root: Path, tmp_path: Path) -> None:
+    places = ("--root", tmp_path / "absent", "--root", root / "current")
+    said = f"puffin: 1 of 2 tables failed: {tmp_path}/absent: no such directory\n"
+    run = puffin("status", *places)
+    assert (run.code, run.stderr) == (1, said)
+    assert [line.split()[:2] for line in run.text.splitlines()[1:]] == [
+        ["0", str(tmp_path / "absent")],
+        ["100", str(root / "current")],
+    ]
+    run = puffin("status", root / "current", *places[:2], "--json")
+    assert (run.code, run.stderr) == (1, said)
+    assert [each["error"] is None for each in run.document["tables"]] == [False, True]
+    assert puffin("status", *places, "--root", "file:here/there").code == 2
