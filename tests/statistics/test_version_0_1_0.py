@@ -21,6 +21,7 @@ from puffin.tables.base import StatisticsEntry
 from stats_jobs import Options, analyze
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "puffin-sidecar-0.1.0" / "people.tar.gz"
+KNOWN = {"ndv", *(f"puffin-sidecar.{name}" for name in ("bounds", "type", "partitions", "summary", "reading"))}
 
 
 @pytest.fixture
@@ -42,10 +43,13 @@ def append(people: str, *ids: int) -> None:
 
 
 def sketches(entry: StatisticsEntry) -> dict[Any, Any]:
-    """Return the sketches of a statistics file with their properties."""
+    """Return the sketches of a statistics file with those of their properties that version 0.1.0 wrote."""
     with LocalStore().open_source(entry.statistics_path) as source:
         reader = PuffinReader(source)
-        return {(b.fields, b.snapshot_id): (reader.read(b), b.properties) for b in reader.file_metadata.blobs}
+        return {
+            (b.fields, b.snapshot_id): (reader.read(b), {k: v for k, v in b.properties.items() if k in KNOWN})
+            for b in reader.file_metadata.blobs
+        }
 
 
 def equals_full(people: str, report: Any) -> bool:
