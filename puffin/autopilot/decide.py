@@ -120,7 +120,6 @@ def judge(seen: SeenTable, now: float, past: Past = Past(), questions: int = 0) 
     policy, status = seen.policy, seen.status
     if policy is not None and policy.due.never:
         return Verdict(seen=seen, state=NEVER, why="the policy says never")
-    failure = past.failures.get(seen.key)
     if policy is None or status.error is not None:
         return Verdict(seen=seen, state=BROKEN, why=status.error or status.reason)
     statistics, index = _why_statistics(policy, status, now), _why_index(policy, status)
@@ -137,6 +136,7 @@ def judge(seen: SeenTable, now: float, past: Past = Past(), questions: int = 0) 
         index=index is not None,
         bytes=(status.bytes_to_read or 0) * bool(statistics) + (status.index_bytes_to_read or 0) * bool(index),
     )
+    failure = past.failures.get(seen.key)
     if failure is not None and failure.until > now:
         often = "once" if failure.count == 1 else f"{failure.count} times"
         again = f"again in {about_seconds(failure.until - now)}"

@@ -143,7 +143,9 @@ class Watcher:
         tables = list(self.tables())
         listed = self._listed(tables)
         futures = [
-            self._hanging.get(table.key) or pool.submit(self._seen, table, listed.get(table.key)) for table in tables
+            self._hanging.get(table.key)
+            or pool.submit(self._seen, table, listed.get((table.catalog, table.found.name)))
+            for table in tables
         ]
         left = {future for table, future in zip(tables, futures, strict=True) if table.key not in self._hanging}
         while left:
@@ -168,14 +170,14 @@ class Watcher:
         """Look at a table anew, since it was run."""
         self._kept.pop(key, None)
 
-    def _listed(self, tables: Sequence[CoveredTable]) -> dict[str, str]:
-        """The metadata files that catalogs list, by key, of namespaces with tables that were seen before."""
+    def _listed(self, tables: Sequence[CoveredTable]) -> dict[tuple[str | None, str], str]:
+        """The metadata files that catalogs list, by catalog and name, of namespaces with tables seen before."""
         seen = {(t.catalog, t.found.name.rpartition(".")[0]) for t in tables if t.catalog and t.key in self._kept}
-        found: dict[str, str] = {}
+        found: dict[tuple[str | None, str], str] = {}
         for catalog, namespace in sorted(seen):
             with contextlib.suppress(PuffinError):  # each table tells what is wrong
                 versions = self._catalogs[catalog].versions_of_namespace(namespace)
-                found |= {f"{catalog}:{name}": location for name, location in versions.items()}
+                found |= {(catalog, name): location for name, location in versions.items()}
         return found
 
     def _seen(self, table: CoveredTable, listed: str | None) -> SeenTable:
@@ -191,8 +193,6 @@ class Watcher:
             kept = None
         if kept is not None and kept.location == listed:
             return kept.seen
-        if table.found.error is not None or table.rule is None:
-            return look_at(table)
         opened = table.load().open()
         version = _version_of(opened.state)
         if kept is not None and kept.version == version:
