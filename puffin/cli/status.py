@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -16,8 +16,17 @@ from puffin.errors import line_about
 from puffin.policy.quantities import about_seconds
 
 if TYPE_CHECKING:
+    from puffin.autopilot.decide import Verdict
     from puffin.lookup.health import TableStatus
     from puffin.lookup.places import NamePatterns
+
+
+class _Shown(NamedTuple):
+    """A table: its status for people, its document for programs, and a line about why it cannot be read, if so."""
+
+    status: TableStatus
+    document: dict[str, Any]
+    failure: str | None
 
 
 @click.command(name="status")
@@ -72,22 +81,18 @@ def command(
         from puffin.lookup.status import status
 
         found = status(Place(catalog, catalog_properties, namespace, roots, names=names, tables=tables))
-        documents = [table.to_json() for table in found]
-        failures = [line_about(table.table, table.error) for table in found if table.error is not None]
+        shown = [_Shown(of, of.to_json(), None if of.error is None else line_about(of.table, of.error)) for of in found]
     else:
-        found, documents, failures = _of_policy(policy, names)
+        shown = _of_policy(policy, names)
     if json_output:
-        print_json({"tables": documents})
+        print_json({"tables": [each.document for each in shown]})
     else:
-        print_lines(_lines(found))
-    fail_if_any(ctx, failures, len(found))
+        print_lines(_lines([each.status for each in shown]))
+    fail_if_any(ctx, [each.failure for each in shown if each.failure is not None], len(shown))
 
 
-def _of_policy(file: str, names: NamePatterns) -> tuple[list[TableStatus], list[dict[str, Any]], list[str]]:
-    """
-    The tables of a policy as people see them, and their documents, both with what the policy says of each; then a line
-    about each that cannot be read.
-    """
+def _of_policy(file: str, names: NamePatterns) -> list[_Shown]:
+    """The tables of a policy, with what that says of each."""
     from puffin.autopilot.decide import Past, judge
     from puffin.autopilot.ledger import Ledger
     from puffin.autopilot.look import Watcher
@@ -96,22 +101,16 @@ def _of_policy(file: str, names: NamePatterns) -> tuple[list[TableStatus], list[
     rules = read_policy(file)
     seen = sorted(Watcher(rules, names).look(), key=lambda each: each.status.need)
     now = time.time()
-    past = Past(Ledger.of_others(rules.state).failures(now + rules.retry.most))
-    verdicts = [judge(each, now, past) for each in seen]
-    documents = [
-        {**each.to_json(), "state": verdict.state, "state-reason": verdict.why}
-        for each, verdict in zip(seen, verdicts, strict=True)
-    ]
-    reasons = [
-        f"{verdict.state}: {verdict.why}" if each.status.error is None else each.status.reason
-        for each, verdict in zip(seen, verdicts, strict=True)
-    ]
-    shown = [
-        dataclasses.replace(each.status, table=with_catalog(each.name, each.catalog), reason=reason)
-        for each, reason in zip(seen, reasons, strict=True)
-    ]
-    failures = [each.line_about(each.status.error) for each in seen if each.status.error is not None]
-    return shown, documents, failures
+    past = Past(Ledger(rules.state, writes=False).failures(now + rules.retry.most))
+    return [_judged(judge(each, now, past)) for each in seen]
+
+
+def _judged(verdict: Verdict) -> _Shown:
+    seen, error = verdict.seen, verdict.seen.status.error
+    reason = f"{verdict.state}: {verdict.why}" if error is None else seen.status.reason
+    status = dataclasses.replace(seen.status, table=with_catalog(seen.name, seen.catalog), reason=reason)
+    document = {**seen.to_json(), "state": verdict.state, "state-reason": verdict.why}
+    return _Shown(status, document, None if error is None else seen.line_about(error))
 
 
 def _lines(tables: Sequence[TableStatus]) -> Iterator[str]:
