@@ -9,6 +9,7 @@ later.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import json
 import logging
@@ -31,13 +32,46 @@ _PERIODS_KEPT = 10
 _log = logging.getLogger(__name__)
 
 
+@dataclasses.dataclass(slots=True)
+class _Kept:
+    """What is kept: the bytes spent on a day; when each table was cleaned, and how its last run failed, by its key."""
+
+    day: str | None = None
+    spent: int = 0
+    cleaned: dict[str, float] = dataclasses.field(default_factory=dict)
+    failures: dict[str, Failure] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of_json(cls, document: Any) -> _Kept:
+        """Raises what a wrong document causes."""
+        failures = {key: Failure(of["count"], of["error"], of["until"]) for key, of in document["failures"].items()}
+        for failure in failures.values():
+            if operator.index(failure.count) < 1:
+                raise ValueError(f"count: expected at least 1, found {failure.count}")
+        cleaned = dict(document["cleaned"].items())
+        for number in (document["spent"], *cleaned.values(), *(failure.until for failure in failures.values())):
+            if not math.isfinite(number):  # JSON has no such numbers, but Python reads them
+                raise ValueError(f"expected a number, found {number}")
+        "".join([document["day"] or "", *(failure.error for failure in failures.values())])  # all have to be texts
+        return cls(document["day"], document["spent"], cleaned, failures)
+
+    def begin(self, day: str) -> None:
+        """Nothing is spent yet on a day that is new."""
+        if self.day != day:
+            self.day, self.spent = day, 0
+
+
 class Ledger:
-    """The memory of one instance, in the file of a directory if there is one. Methods may be called in any thread."""
+    """
+    The memory of one instance, in the file of a directory if there is one. Methods may be called in any thread.
+
+    If it never ``writes``, it tells what others have stored, and creates nothing.
+    """
 
     def __init__(self, directory: str | None, *, writes: bool = True) -> None:
         self._file = None if directory is None else Path(directory, _FILE)
         self._guard = threading.Lock()
-        self._kept: dict[str, Any] = _empty()
+        self._kept = _Kept()
         self._is_stored = True
         if self._file is not None:
             try:
@@ -50,36 +84,30 @@ class Ledger:
             except OSError as exc:
                 raise StorageError(f"{directory}: expected a directory for the autopilot's state: {exc}") from exc
 
-    @classmethod
-    def of_others(cls, directory: str | None) -> Ledger:
-        """What instances have stored in a directory, read-only; creates nothing."""
-        return cls(directory, writes=False)
-
     def reserve(self, size: int, day: str, limit: int | None) -> bool:
         """Spend the bytes that a run will read, unless the day's budget is spent; returns whether it may start."""
         with self._changing() as kept:
-            _begin_day(kept, day)
-            if limit is not None and kept["spent"] >= limit:
+            kept.begin(day)
+            if limit is not None and kept.spent >= limit:
                 return False
-            kept["spent"] += size
+            kept.spent += size
             return True
 
     def settle(self, reserved: int, actual: int, day: str) -> None:
         """A run for which bytes were reserved has ended, and has read ``actual`` bytes."""
         with self._changing() as kept:
-            if kept["day"] == day:
-                kept["spent"] = max(0, kept["spent"] + actual - reserved)
+            if kept.day == day:
+                kept.spent = max(0, kept.spent + actual - reserved)
 
     def failed(self, key: str, error: str, retry: Retry, now: float) -> None:
         with self._changing() as kept:
-            count = kept["failures"].get(key, {"count": 0})["count"] + 1
-            until = now + retry.wait(count)
-            kept["failures"][key] = {"count": count, "error": error[:_LONGEST_ERROR], "until": until}
+            count = kept.failures[key].count + 1 if key in kept.failures else 1
+            kept.failures[key] = Failure(count, error[:_LONGEST_ERROR], now + retry.wait(count))
 
     def succeeded(self, key: str) -> None:
         if key in self.failures():
             with self._changing() as kept:
-                kept["failures"].pop(key, None)
+                kept.failures.pop(key, None)
 
     def failures(self, latest: float = math.inf) -> Mapping[str, Failure]:
         """
@@ -89,13 +117,15 @@ class Ledger:
         waited longer, and is over.
         """
         with self._changing(write=False) as kept:
-            each = [(key, failure, failure["until"]) for key, failure in kept["failures"].items()]
-            return {key: Failure(of["count"], of["error"], until if until <= latest else 0) for key, of, until in each}
+            return {
+                key: each if each.until <= latest else dataclasses.replace(each, until=0)
+                for key, each in kept.failures.items()
+            }
 
     def spent(self, day: str) -> int:
         """The bytes of this day."""
         with self._changing(write=False) as kept:
-            return int(kept["spent"]) if kept["day"] == day else 0
+            return int(kept.spent) if kept.day == day else 0
 
     def unclean(self, turns: Mapping[str, float], every: float, since: float) -> set[str]:
         """
@@ -105,22 +135,22 @@ class Ledger:
         comes, those that are gone and were not cleaned for ten periods are forgotten.
         """
         with self._changing(write=False) as kept:
-            cleaned = dict(kept["cleaned"])
+            cleaned = dict(kept.cleaned)
         if turns.keys() - cleaned.keys():
             oldest = since - _PERIODS_KEPT * every
             with self._changing() as kept:
-                known = {key: at for key, at in kept["cleaned"].items() if key in turns or at > oldest}
-                cleaned = kept["cleaned"] = {**dict.fromkeys(turns, since), **known}
+                known = {key: at for key, at in kept.cleaned.items() if key in turns or at > oldest}
+                cleaned = kept.cleaned = {**dict.fromkeys(turns, since), **known}
         return {key for key, turn in turns.items() if not turn <= cleaned[key] < turn + every}
 
     def cleaned(self, key: str, now: float) -> None:
         with self._changing() as kept:
-            kept["cleaned"][key] = now
+            kept.cleaned[key] = now
 
     @contextlib.contextmanager
-    def _changing(self, *, write: bool = True) -> Iterator[dict[str, Any]]:
+    def _changing(self, *, write: bool = True) -> Iterator[_Kept]:
         """
-        The document, read and written under a lock; in memory alone if there is no file, or it cannot be used.
+        What is kept, read and written under a lock; in memory alone if there is no file, or it cannot be used.
 
         Reading takes no lock, since the file is replaced as a whole, and the reader may lack the right to write.
         """
@@ -140,7 +170,7 @@ class Ledger:
             if write:
                 try:
                     new = self._file.with_suffix(".new")
-                    new.write_text(json.dumps(self._kept))
+                    new.write_text(json.dumps(dataclasses.asdict(self._kept)))
                     os.replace(new, self._file)  # noqa: PTH105 - the same, one call
                     self._is_stored = True
                 except OSError as exc:
@@ -148,43 +178,12 @@ class Ledger:
                     _log.warning("%s: the state is not kept: %s", self._file, exc)
 
 
-def _empty() -> dict[str, Any]:
-    return {"day": None, "spent": 0, "cleaned": {}, "failures": {}}
-
-
-def _begin_day(kept: dict[str, Any], day: str) -> None:
-    if kept["day"] != day:
-        kept["day"], kept["spent"] = day, 0
-
-
-def _read(file: Path) -> dict[str, Any]:
-    """The stored document; an empty one if there is none, or it is not what we write."""
+def _read(file: Path) -> _Kept:
+    """What is stored; nothing if there is no file, or it is not what we write."""
     try:
-        kept = json.loads(file.read_bytes())
-        _check(kept)
+        return _Kept.of_json(json.loads(file.read_bytes()))
     except FileNotFoundError:
-        return _empty()
+        return _Kept()
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as exc:
         _log.warning("%s: the state is begun again: %s", file, exc)
-        return _empty()
-    found: dict[str, Any] = kept
-    return found
-
-
-def _check(kept: Any) -> None:
-    """Raise what a wrong document causes."""
-    _check_number(kept["spent"])
-    texts = [kept["day"] or ""]
-    for cleaned in kept["cleaned"].values():
-        _check_number(cleaned)
-    for failure in kept["failures"].values():
-        if operator.index(failure["count"]) < 1:
-            raise ValueError(f"count: expected at least 1, found {failure['count']}")
-        _check_number(failure["until"])
-        texts.append(failure["error"])
-    "".join(texts)
-
-
-def _check_number(value: Any) -> None:
-    if not math.isfinite(value):  # JSON has no such numbers, but Python reads them
-        raise ValueError(f"expected a number, found {value}")
+        return _Kept()

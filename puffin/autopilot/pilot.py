@@ -26,7 +26,7 @@ from puffin.autopilot.worker import Worker, utc
 from puffin.policy.model import Policy
 
 _TICK = 5.0  # seconds between chores: idle sessions end, the budget is counted
-_PATIENCE = 0.5  # seconds between calls of cancel
+_CANCEL_EVERY = 0.5  # seconds
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class Autopilot:
         self.asked = Asked()
         self._listener = listener
         self._watcher = Watcher(policy)
-        self._ledger = Ledger(policy.state) if writes else Ledger.of_others(policy.state)
+        self._ledger = Ledger(policy.state, writes=writes)
         self._sparks = SparkSessions(policy.spark, verbose=verbose)
         self._seed = random.getrandbits(32)
         self._stopped = stopped or threading.Event()
@@ -119,7 +119,7 @@ class Autopilot:
             pool.shutdown(wait=False, cancel_futures=True)
             while under_way := _left(futures):
                 self._sparks.cancel()
-                wait(under_way, timeout=_PATIENCE)
+                wait(under_way, timeout=_CANCEL_EVERY)
             self._sparks.close()
         return verdicts
 
