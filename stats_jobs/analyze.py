@@ -17,13 +17,13 @@ from puffin.tables.arguments import NameOrPath
 from puffin.tables.snapshot import Table
 from stats_jobs.cluster import Progress
 from stats_jobs.compute import Computation, compute
-from stats_jobs.decide import decide
+from stats_jobs.decide import Current, decide
 from stats_jobs.index_upkeep import IndexUpkeep
 from stats_jobs.joint import columns_of
 from stats_jobs.options import Options
 from stats_jobs.outrun import ATTEMPTS, Outrun
 from stats_jobs.packed import SnapshotFiles
-from stats_jobs.publish import publish
+from stats_jobs.publish import publish, repair
 from stats_jobs.report import Report, report
 from stats_jobs.run import Runner
 from stats_jobs.session import SparkStarter, Turns, turns_for
@@ -84,13 +84,14 @@ def _analyze(table: Table, options: Options, turns: Turns, progress: Progress | 
     kept = target.kept_steps()
     upkeep = IndexUpkeep.of(opened, options)
     runner = Runner(opened, turns, options.driver_bytes, progress, kept, upkeep.after_step)
-    computation = Computation()
-    if decision.current is None:
-        files = SnapshotFiles(opened, turns, options.driver_bytes, columns)
-        computation = compute(decision.plans, runner, files.all, decision.kinds, upkeep.with_filters)
-    target.check_not_incremental((each.plan.column, each.plan.reason) for each in computation.columns)
     try:
-        published = publish(table, target, decision, computation.columns)
+        if isinstance(decision, Current):
+            computation, published = Computation(), repair(table, target)
+        else:
+            files = SnapshotFiles(opened, turns, options.driver_bytes, columns)
+            computation = compute(decision.plans, runner, files.all, decision.kinds, upkeep.with_filters)
+            target.check_not_incremental((each.plan.column, each.plan.reason) for each in computation.columns)
+            published = publish(table, target, decision, computation.columns)
     except Outrun:
         if kept is not None:
             kept.discard()  # they may hold values that nobody wants any more

@@ -8,7 +8,8 @@ made the statistics, table metadata and the file names and sizes of private stat
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 from puffin.errors import StorageError
 from puffin.statistics.ancestry import KnownSketch
@@ -21,7 +22,7 @@ from puffin.statistics.kinds.kind import Kind
 from puffin.statistics.resolve import answer_columns
 from puffin.tables.base import StatisticsEntry
 from puffin.tables.snapshot import Table
-from stats_jobs.joint import JointPlans, columns_of, has_other_sets, plan_joint, wanted_sets
+from stats_jobs.joint import ColumnSet, JointPlans, columns_of, has_other_sets, plan_joint, wanted_sets
 from stats_jobs.options import FULL, INCREMENTAL, Options
 from stats_jobs.partitions import PartitionPlans, partitions_kept, plan_partitions
 from stats_jobs.plan_scans import Plans
@@ -29,18 +30,28 @@ from stats_jobs.target import Target
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Decision:
-    """What a run does: it keeps the current answers, or carries out the plans and computes the kinds."""
+class Current:
+    """Statistics are current: their answers, and why there are no plans for partitions."""
 
-    current: tuple[ColumnAnswer, ...] | None
+    answers: tuple[ColumnAnswer, ...]
+    partitions: PartitionPlans
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Work:
+    """Statistics are not current: the plans that bring them up to date, and the kinds to compute."""
+
     columns: tuple[ColumnPlan, ...]
     partitions: PartitionPlans
-    kinds: tuple[Kind[Any], ...] = ()
-    joint: JointPlans = dataclasses.field(default_factory=JointPlans)
+    kinds: tuple[Kind[Any], ...]
+    joint: JointPlans
 
     @property
     def plans(self) -> Plans:
         return Plans(self.columns, self.partitions.by_field, self.joint.plans)
+
+
+Decision: TypeAlias = Current | Work
 
 
 def decide(target: Target) -> Decision:
@@ -51,12 +62,11 @@ def decide(target: Target) -> Decision:
     no base, and PuffinError if the snapshot's files cannot be planned, or storage fails for an abridged entry.
     """
     options = target.options
-    current = None if options.mode == FULL else _current_answers(target)
     sets = wanted_sets(target)
-    are_columns_current = current is not None and not has_other_sets(target, sets)
-    partitions = plan_partitions(target, is_current=are_columns_current)
-    if current is not None and are_columns_current and not partitions.by_field:
-        return Decision(current, (), partitions)
+    current = None if options.mode == FULL else _current_answers(target, sets)
+    partitions = plan_partitions(target, is_current=current is not None)
+    if current is not None and not partitions.by_field:
+        return Current(current, partitions)
     if options.writes:
         target.opened.check_committable()
     if options.mode == FULL:
@@ -74,7 +84,7 @@ def decide(target: Target) -> Decision:
         taken.append(dataclasses.replace(ROW_COUNTS, lg_k=options.lg_k))
     kinds = tuple(taken[taken.index(kind)] for kind in sized_kinds(options.lg_k) if kind in taken)
     rewritten = {each.field_id for each in target.columns if target.must_rewrite(each)} | partitions.by_field.keys()
-    return Decision(None, tuple(plans), partitions, kinds, plan_joint(target, plans, sets, rewritten))
+    return Work(tuple(plans), partitions, kinds, plan_joint(target, plans, sets, rewritten))
 
 
 def is_stale(table: Table, options: Options) -> bool:
@@ -94,15 +104,15 @@ def is_stale(table: Table, options: Options) -> bool:
     target = Target.of(opened, columns, options)
     if surplus_entries(opened, target.settled.snapshot_id, options.keep_entries):
         return True
-    if _current_answers(target) is None or has_other_sets(target, wanted_sets(target)):
+    if _current_answers(target, wanted_sets(target)) is None:
         return True
     return options.partitions and target.is_partitioned and partitions_kept(target) is None
 
 
-def _current_answers(target: Target) -> tuple[ColumnAnswer, ...] | None:
-    """The stored answers, if every column has one of this snapshot, type and size."""
+def _current_answers(target: Target, sets: Mapping[int, Sequence[ColumnSet]]) -> tuple[ColumnAnswer, ...] | None:
+    """The stored answers, if every column has one of this snapshot, type and size, and just these sets are kept."""
     opened, options, entry = target.opened, target.options, target.entry
-    if entry is None:
+    if entry is None or has_other_sets(target, sets):
         return None
     if not all(opened.state.field_ids.issuperset(blob.fields) for blob in entry.blobs):
         return None  # a blob for a dropped field makes Spark's planner fail, so a new entry has to replace it

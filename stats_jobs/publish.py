@@ -1,4 +1,4 @@
-"""Writes and commits the computed columns; only writes the file, or nothing, if the options say so."""
+"""Writes and commits the computed columns, or repairs entries if statistics are current."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from puffin.tables.base import SnapshotSelector, StatisticsEntry
 from puffin.tables.commit import commit_statistics
 from puffin.tables.snapshot import Table, TableSnapshot
 from stats_jobs.compute import Computed
-from stats_jobs.decide import Decision
+from stats_jobs.decide import Work
 from stats_jobs.options import INCREMENTAL
 from stats_jobs.outrun import check_not_outrun
 from stats_jobs.partitions import carry_partitions
@@ -46,33 +46,45 @@ class Published:
     left_behind: str | None = None
 
 
-def publish(table: Table, target: Target, decision: Decision, columns: Sequence[Computed]) -> Published:
-    """Write what was computed, or else repair damaged entries; raises as `commit_statistics`, and Outrun."""
+def publish(table: Table, target: Target, work: Work, columns: Sequence[Computed]) -> Published:
+    """Write and commit what was computed, as far as the options allow; raises as `commit_statistics`, and Outrun."""
     opened, options = target.opened, target.options
-    if decision.current is None and options.dry_run:
+    if options.dry_run:
         return Published(None)
-    statistics, left_behind = _to_write(target, decision, _without_erased_bounds(opened, columns))
-    damaged = damaged_entries(opened.state)
-    if decision.current is not None:
-        surplus = surplus_entries(opened, target.settled.snapshot_id, options.keep_entries)
-        if not options.writes or not (damaged or surplus):
-            return Published(target.entry)
-        opened.check_committable()
-        opened = opened.of(SnapshotSelector(snapshot_id=target.settled.snapshot_id))
+    statistics, left_behind = _to_write(target, work, _without_erased_bounds(opened, columns))
+    draft = _draft(target, opened, statistics)
+    if options.commit:
+        return _committed(table, target, draft, left_behind)
+    existing = opened.state.statistics.get(draft.snapshot_id)
+    return Published(draft.write(opened, [] if existing is None else [existing]), left_behind=left_behind)
+
+
+def repair(table: Table, target: Target) -> Published:
+    """Replace damaged entries and remove surplus ones, if there are any; raises as `commit_statistics`."""
+    opened, options, settled_id = target.opened, target.options, target.settled.snapshot_id
+    surplus = surplus_entries(opened, settled_id, options.keep_entries)
+    if not options.writes or not (damaged_entries(opened.state) or surplus):
+        return Published(target.entry)
+    opened.check_committable()
+    return _committed(table, target, _draft(target, opened.of(SnapshotSelector(snapshot_id=settled_id)), []))
+
+
+def _draft(target: Target, opened: TableSnapshot, statistics: Sequence[ColumnStatistics]) -> StatisticsDraft:
+    options = target.options
     codec = None if options.codec == "none" else options.codec
-    draft = StatisticsDraft(
+    return StatisticsDraft(
         opened,
         statistics,
         FileOptions(codec, options.home, repairs=options.commit, keep_entries=options.keep_entries),
         opened.partition_statistics_writer() if options.partitions else None,
         functools.partial(check_not_outrun, target, [each.column for each in statistics]),
     )
-    if not options.commit:
-        existing = opened.state.statistics.get(draft.snapshot_id)
-        return Published(draft.write(opened, [] if existing is None else [existing]), left_behind=left_behind)
+
+
+def _committed(table: Table, target: Target, draft: StatisticsDraft, left_behind: str | None = None) -> Published:
     committed = commit_statistics(table, draft)
-    remove_lost_state(committed.opened, options.home)
-    was_damaged = any(entry.snapshot_id == draft.snapshot_id for entry in damaged)
+    remove_lost_state(committed.opened, target.options.home)
+    was_damaged = any(entry.snapshot_id == draft.snapshot_id for entry in damaged_entries(target.opened.state))
     repaired = len(committed.entry.repairs) + was_damaged
     return Published(committed.entry, committed.attempts, repaired, len(committed.entry.removals), left_behind)
 
@@ -103,14 +115,12 @@ def _without_erased_bounds(opened: TableSnapshot, columns: Sequence[Computed]) -
     return closer
 
 
-def _to_write(
-    target: Target, decision: Decision, columns: Sequence[Computed]
-) -> tuple[list[ColumnStatistics], str | None]:
+def _to_write(target: Target, work: Work, columns: Sequence[Computed]) -> tuple[list[ColumnStatistics], str | None]:
     """
     The statistics that are not stored for this snapshot yet; and why sketches by partition were left behind, if so.
     """
     snapshot_id = target.opened.snapshot.snapshot_id
-    stored = {plan.column.field_id for plan in decision.columns if plan.base_id == snapshot_id}
+    stored = {plan.column.field_id for plan in work.columns if plan.base_id == snapshot_id}
     made = {
         computed.plan.column.field_id: _statistics(target, computed)
         for computed in columns
@@ -118,7 +128,7 @@ def _to_write(
         or computed.plan.basis == READ_ALL
         or not computed.values.keys().isdisjoint((PARTITION_SKETCHES, JOINT))
         or target.must_rewrite(computed.plan.column)
-        or computed.plan.column.field_id in decision.joint.dropped
+        or computed.plan.column.field_id in work.joint.dropped
     }
     left_behind = None
     if not target.options.partitions:

@@ -15,7 +15,7 @@ from puffin.tables.base import Column, Snapshot, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
 from puffin.tables.state import TableState
 from stats_jobs.compute import Computation, Computed
-from stats_jobs.decide import Decision
+from stats_jobs.decide import Current, Decision, Work
 from stats_jobs.index_report import IndexReport
 from stats_jobs.needs import Needs
 from stats_jobs.options import FULL, INCREMENTAL, Options
@@ -156,10 +156,10 @@ def report(
         table=opened.name,
         format=opened.state.format,
         snapshot=opened.snapshot,
-        columns=decision.current or tuple(_answer(target, computed) for computed in columns),
+        columns=decision.answers if isinstance(decision, Current) else tuple(_answer(target, each) for each in columns),
         mode=FULL if any(computed.plan.basis == READ_ALL for computed in columns) else INCREMENTAL,
         entry=published.entry,
-        current=decision.current is not None and published.attempts == 0,
+        current=isinstance(decision, Current) and published.attempts == 0,
         committed=published.attempts > 0,
         files_read=computation.files_read,
         rows_read=computation.rows_read,
@@ -203,7 +203,8 @@ def _joint(state: TableState, decision: Decision, columns: Sequence[Computed]) -
             names = tuple(state.columns_by_id[field_id].name for field_id in found.field_ids)
             distinct = Distinct.of(ThetaSketch(found.counts.theta, found.counts.hashes, True))
             yield JointReport(names, distinct.at_most(found.distribution.rows))  # every row has a tuple
-    for columns_of_set, reason in decision.joint.left_behind.items():
+    left_behind = decision.joint.left_behind if isinstance(decision, Work) else {}
+    for columns_of_set, reason in left_behind.items():
         yield JointReport(tuple(column.name for column in columns_of_set), None, reason)
 
 

@@ -91,7 +91,11 @@ class Target:
         return any(self.opened.state.tuple_types.values())
 
     def check_not_incremental(self, reasons: Iterable[tuple[Column, str | None]]) -> None:
-        """Raise UnsupportedError if this run is incremental and there is a reason to read every row of a column."""
+        """
+        Raise UnsupportedError if this run is incremental and there is a reason to read every row of a column.
+
+        Plans tell most reasons. That a base is broken may show only when it is combined with what was read.
+        """
         for column, reason in reasons:
             if self.options.mode == INCREMENTAL and reason is not None:
                 raise UnsupportedError(
