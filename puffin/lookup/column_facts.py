@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from puffin.errors import PuffinError, StorageError
 from puffin.estimates.counted import Counted
 from puffin.estimates.facts import ColumnFacts
 from puffin.estimates.interval import Interval
 from puffin.estimates.value_set import compared
-from puffin.sketches.row_counts import RowCounts
 from puffin.statistics.ancestry import KnownSketch, known_sketches
 from puffin.statistics.answer import Freshness
 from puffin.statistics.joint import FoundJoint
 from puffin.statistics.kinds import DISTRIBUTION, ROW_COUNTS
-from puffin.statistics.kinds.kind import Kind, T
+from puffin.statistics.kinds.kind import Kind, Values
 from puffin.statistics.resolve import answer_columns
 from puffin.statistics.stored_blobs import StoredBlobs
 from puffin.tables.base import Column
@@ -35,14 +34,12 @@ class ReadFacts(NamedTuple):
     What the statistics of a column say, as far as they can be read.
 
     Attributes:
-        counts: Its row counts, if there are any.
         freshness: What changed since; None without statistics.
         failure: Why values that are stored with the statistics are left out, or None.
         is_provisional: Whether storage failed, so that a retry may give other facts.
     """
 
     facts: ColumnFacts
-    counts: RowCounts | None = None
     freshness: Freshness | None = None
     failure: PuffinError | None = None
     is_provisional: bool = False
@@ -65,21 +62,16 @@ def facts_of_column(opened: TableSnapshot, column: Column, now: Interval) -> Rea
     nearest = known_sketches(opened, [column.field_id])[column.field_id]
     (answer,) = answer_columns({column.field_id: nearest}, [column], lambda: stored)
     usable = [each for each in nearest if each.column_mismatch is None]
-    of = next((each for each in usable if each.blob.snapshot_id == answer.stats_snapshot_id), None)
+    sketch = next((each for each in usable if each.blob.snapshot_id == answer.stats_snapshot_id), None)
     summary, distinct = answer.summary or UNKNOWN_SUMMARY, answer.distinct
-    added, removed = answer.freshness.records_added, _most_removed(answer.freshness, summary.row_count, now)
-    if of is not None and of.age == 0:
-        added = removed = 0
-    if summary.row_count is None and not now.is_exact:
-        added = removed = None
-    distribution = counts = None
-    errors: list[PuffinError] = []
-    if of is not None:
-        distribution, counts = _read(stored, of, DISTRIBUTION, errors), _read(stored, of, ROW_COUNTS, errors)
-        distribution = None if distribution is None or counts is None else distribution.with_exact(counts)
-    type_ = column.type if of is None or of.type is None else of.type
+    is_same = sketch is not None and sketch.age == 0
+    added, removed = _changed_since(answer.freshness, summary.row_count, now, is_same=is_same)
+    values, errors = ({}, []) if sketch is None else _read(stored, sketch)
+    distribution, counts = DISTRIBUTION.of(values), ROW_COUNTS.of(values)
+    distribution = None if distribution is None or counts is None else distribution.with_exact(counts)
+    type_ = column.type if sketch is None or sketch.type is None else sketch.type
     # Without a usable sketch, the stored bounds may be those of other values.
-    least, greatest = (None, None) if of is None else (summary.min, summary.max)
+    least, greatest = (None, None) if sketch is None else (summary.min, summary.max)
     is_required = column.field_id in opened.state.required_columns and not summary.null_count
     is_required &= not opened.columns_by_id[column.field_id].is_absent
     facts = ColumnFacts(
@@ -99,19 +91,19 @@ def facts_of_column(opened: TableSnapshot, column: Column, now: Interval) -> Rea
     )
     failed = answer.is_provisional or any(isinstance(error, StorageError) for error in errors)
     since = None if distinct is None else answer.freshness
-    return ReadFacts(facts, counts, since, errors[0] if errors else None, failed)
+    return ReadFacts(facts, since, errors[0] if errors else None, failed)
 
 
 def facts_of_tuples(found: FoundJoint, now: Interval) -> tuple[ColumnFacts, Counted]:
     """What a joint sketch says of the tuples of its columns, none of which is null, and how their rows are counted."""
-    changed, is_same = found.known.freshness, found.known.age == 0
-    distribution = found.distribution.with_exact(found.counts)
+    known, distribution = found.known, found.distribution.with_exact(found.counts)
+    added, removed = _changed_since(known.freshness, distribution.rows, now, is_same=known.age == 0)
     facts = ColumnFacts(
         type="struct",
         rows=distribution.rows,
         now=now,
-        added=0 if is_same else changed.records_added,
-        removed=0 if is_same else _most_removed(changed, distribution.rows, now),
+        added=added,
+        removed=removed,
         nulls=0,
         nans=0,
         ndv=None,
@@ -121,18 +113,29 @@ def facts_of_tuples(found: FoundJoint, now: Interval) -> tuple[ColumnFacts, Coun
     return facts, Counted.of(distribution, found.counts, 0)
 
 
-def _most_removed(since: Freshness, rows: int | None, now: Interval) -> int | None:
-    """The rows that went, at most, since so many were counted; None if unknown."""
-    if since.most_deleted is None or since.records_added is None or rows is None:
-        return since.most_deleted
+def _changed_since(
+    since: Freshness, rows: int | None, now: Interval, *, is_same: bool
+) -> tuple[int | None, int | None]:
+    """The rows that came, and those that went at most, since so many were counted; None if unknown."""
+    if rows is None and not now.is_exact:
+        return None, None
+    if is_same:
+        return 0, 0
+    added, removed = since.records_added, since.most_deleted
+    if added is None or removed is None or rows is None:
+        return added, removed
     # Of deletion vectors that were written again, all positions are new ones; the rows that are left tell more.
-    return max(0, min(since.most_deleted, rows + since.records_added - math.floor(now.lower)))
+    return added, max(0, min(removed, rows + added - math.floor(now.lower)))
 
 
-def _read(stored: StoredBlobs, known: KnownSketch, kind: Kind[T], errors: list[PuffinError]) -> T | None:
-    try:
-        return stored.read(known, kind)
-    except PuffinError as exc:
-        _log.warning("%s: %s is left out: %s", known.entry.statistics_path, kind.title, exc)
-        errors.append(exc)
-        return None
+def _read(stored: StoredBlobs, known: KnownSketch) -> tuple[Values, list[PuffinError]]:
+    """The distribution and the row counts beside a sketch, as far as they can be read, and why they cannot."""
+    values: dict[Kind[Any], Any] = {}
+    errors = []
+    for kind in (DISTRIBUTION, ROW_COUNTS):
+        try:
+            values[kind] = stored.read(known, kind)
+        except PuffinError as exc:
+            _log.warning("%s: %s is left out: %s", known.entry.statistics_path, kind.title, exc)
+            errors.append(exc)
+    return values, errors

@@ -10,7 +10,7 @@ import dataclasses
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from puffin.cached import cached_property
 from puffin.errors import PuffinError, StorageError, UnsupportedTableError, UsageError
@@ -28,7 +28,6 @@ from puffin.load import load_table
 from puffin.lookup.column_facts import ReadFacts, facts_of_column, facts_of_nothing, facts_of_tuples
 from puffin.lookup.table_rows import RowsChanged, counted_rows, known_rows, rows_of_files
 from puffin.planning.plan import filter_parser
-from puffin.sketches.row_counts import RowCounts
 from puffin.statistics.ancestry import known_sketches
 from puffin.statistics.answer import Freshness
 from puffin.statistics.joint import FoundJoint, joint_of
@@ -39,6 +38,9 @@ from puffin.tables.partition_rows import PartitionRows
 from puffin.tables.snapshot import TableSnapshot
 
 _log = logging.getLogger(__name__)
+
+_Key = TypeVar("_Key")
+_Kept = TypeVar("_Kept")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,10 +255,7 @@ class Estimator:
 
     def tuples(self, field_ids: tuple[int, ...]) -> TupleRows | None:
         """The rows of the tuples of these columns, whose field ids ascend; None without a joint sketch."""
-        if field_ids not in self._tuple_rows:
-            with self._loading:
-                self._tuple_rows[field_ids] = self._rows_of_tuples(field_ids)
-        return self._tuple_rows[field_ids]
+        return self._once(self._tuple_rows, field_ids, self._rows_of_tuples)
 
     def _rows_of_tuples(self, field_ids: tuple[int, ...]) -> TupleRows | None:
         columns = [self.opened.state.columns_by_id[field_id] for field_id in field_ids]
@@ -273,20 +272,15 @@ class Estimator:
         return self._column(field_id)[0]
 
     def _column(self, field_id: int) -> tuple[ColumnRows, ReadFacts]:
-        found = self._columns.get(field_id)
-        if found is None:
-            with self._loading:
-                found = self._columns.get(field_id)
-                if found is None:
-                    read = self._facts(field_id)
-                    found = self._columns[field_id] = ColumnRows(read.facts), read
-        return found
+        return self._once(self._columns, field_id, self._read_column)
 
-    def _facts(self, field_id: int) -> ReadFacts:
+    def _read_column(self, field_id: int) -> tuple[ColumnRows, ReadFacts]:
         column, now = self.opened.state.columns_by_id.get(field_id), self.table.rows
         if column is None or self.opened.is_empty:
-            return ReadFacts(facts_of_nothing("binary" if column is None else column.type, now))
-        return facts_of_column(self.opened, column, now)
+            read = ReadFacts(facts_of_nothing("binary" if column is None else column.type, now))
+        else:
+            read = facts_of_column(self.opened, column, now)
+        return ColumnRows(read.facts), read
 
     def ndv(self, field_id: int) -> float:
         """The distinct values of a column when its statistics were made; 0 if unknown."""
@@ -325,22 +319,28 @@ class Estimator:
             read += [each.known.freshness for ids, each in joint if each is not None and asked.issuperset(ids)]
         return Freshness.of_oldest([each for each in read if each is not None])
 
-    def row_counts(self, field_id: int) -> RowCounts | None:
-        """The row counts of a column; None if there are none that can be read."""
-        return self._column(field_id)[1].counts
-
     def failure(self, field_id: int) -> PuffinError | None:
         """Why values of a column are left out that are stored with its statistics, or None."""
         return self._column(field_id)[1].failure
 
     def joint(self, columns: Sequence[Column]) -> FoundJoint | None:
         """The joint sketch of these columns, in any order; None if there is none."""
-        field_ids = _ids(columns)
-        if field_ids not in self._joint:
+        return self._once(self._joint, _ids(columns), self._read_joint)
+
+    def _read_joint(self, field_ids: tuple[int, ...]) -> FoundJoint | None:
+        if self.opened.is_empty:
+            return None
+        found, errors = joint_of(self.opened, field_ids)
+        self._joint_errors += errors
+        return found.get(field_ids)
+
+    def _once(self, kept: dict[_Key, _Kept], key: _Key, load: Callable[[_Key], _Kept]) -> _Kept:
+        """What is kept for a key, which the first thread that asks loads."""
+        if key not in kept:
             with self._loading:
-                found = {} if self.opened.is_empty else joint_of(self.opened, field_ids, self._joint_errors)
-                self._joint[field_ids] = found.get(field_ids)
-        return self._joint[field_ids]
+                if key not in kept:
+                    kept[key] = load(key)
+        return kept[key]
 
     def _parse(self, where: str) -> Expression:
         if self._parser is None:

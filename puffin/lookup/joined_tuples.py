@@ -35,7 +35,8 @@ class JoinedTuples(NamedTuple):
 
 def counted_values(estimator: Estimator, column: Column) -> Counted | None:
     """The rows of a column by hash; None if statistics do not have them."""
-    return estimator.column(column.field_id).counted(estimator.row_counts(column.field_id))
+    rows = estimator.column(column.field_id)
+    return rows.counted(rows.facts.counts)
 
 
 def joined_tuples(left: OneSide, right: OneSide) -> JoinedTuples | None:

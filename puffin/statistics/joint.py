@@ -28,29 +28,34 @@ class FoundJoint(NamedTuple):
 
 
 def joint_of(
-    opened: TableSnapshot, field_ids: Collection[int], errors: list[PuffinError] | None = None
-) -> Mapping[tuple[int, ...], FoundJoint]:
+    opened: TableSnapshot, field_ids: Collection[int]
+) -> tuple[Mapping[tuple[int, ...], FoundJoint], list[PuffinError]]:
     """
-    The nearest joint sketches of all sets of these columns that have any, by the ascending field ids of the set.
+    The nearest joint sketches of all sets of these columns that have any, by the ascending field ids of the set, and
+    why others cannot be read.
 
     A tuple is hashed in that order of its columns (`puffin.sketches.tuple_hashes`). ``known`` tells of which snapshot
-    they are, and how many changes lie between. What cannot be read is left out with a warning and appended to
-    ``errors``; a set whose columns have changed since is left out without.
+    they are, and how many changes lie between. A set whose columns have changed since is left out.
     """
     stored = StoredBlobs(opened, field_ids)
-    errors = [] if errors is None else errors
     found: dict[tuple[int, ...], FoundJoint] = {}
+    errors: list[PuffinError] = []
     for each_id, sketches in known_sketches(opened, field_ids).items():
         for known in sketches:
             wanted = [ids for ids in known.properties.joint if ids not in found and set(ids) <= set(field_ids)]
-            read = _read(stored, known, errors) if wanted and each_id in opened.state.columns_by_id else None
-            if read is None:
+            if not wanted or each_id not in opened.state.columns_by_id:
+                continue
+            try:
+                read = stored.require(known, JOINT)
+            except PuffinError as exc:
+                _log.warning("column %s: joint sketches cannot be read: %s", known.column.name, exc)
+                errors.append(exc)
                 continue
             for ids in wanted:
                 fitting = fitting_set(opened, read, ids)
                 if isinstance(fitting, JointSketch):
                     found[ids] = FoundJoint(fitting.counts, fitting.distribution, known)
-    return found
+    return found, errors
 
 
 def fitting_set(opened: TableSnapshot, sketches: JointSketches, field_ids: tuple[int, ...]) -> JointSketch | str:
@@ -67,12 +72,3 @@ def fitting_set(opened: TableSnapshot, sketches: JointSketches, field_ids: tuple
         if (reason := opened.state.other_reading(each.mapping, column)) is not None:
             return reason
     return found
-
-
-def _read(stored: StoredBlobs, known: KnownSketch, errors: list[PuffinError]) -> JointSketches | None:
-    try:
-        return stored.require(known, JOINT)
-    except PuffinError as exc:
-        _log.warning("column %s: joint sketches cannot be read: %s", known.column.name, exc)
-        errors.append(exc)
-        return None

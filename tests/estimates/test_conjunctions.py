@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import decimal
 import random
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import duckdb
@@ -13,7 +15,10 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import puffin
+from puffin.load import load_table
 from puffin.lookup import Lookup
+from puffin.lookup.estimates import Estimator
+from puffin.statistics.joint import joint_of
 from stats_jobs import Options, analyze
 
 ROWS = 60_000
@@ -228,3 +233,21 @@ def test_bounds_of_a_conjunction_hold_after_changes_that_no_run_has_seen(tmp_pat
     for where in (*wheres, "country >= 'c3' and city < 'city 7'", "country < 'c7' and city >= 'city 9'"):
         lower, upper = puffin.estimate(path, where).rows.rounded()[1:]
         assert lower <= now.count(where) <= upper
+
+
+def test_joint_sketch_is_loaded_once_for_all_threads(tmp_path, monkeypatch):
+    path, loads = str(tmp_path / "t"), []
+    write_deltalake(path, correlated(6, 3000))
+    analyze(path, Options(joint=("country+city",)))
+    estimator = Estimator(load_table(path).open())
+    columns = estimator.opened.state.select_columns(("country", "city"))
+
+    def slow(*args):
+        loads.append(args)
+        time.sleep(0.2)  # until the others wait
+        return joint_of(*args)
+
+    monkeypatch.setattr("puffin.lookup.estimates.joint_of", slow)
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(lambda _: estimator.joint(columns), range(4)))
+    assert len(loads) == 1

@@ -51,7 +51,7 @@ def joint(table: Any) -> dict[tuple[str, ...], FoundJoint]:
     """Return the joint sketches by the names of their columns."""
     opened = table.table.open()
     names = {column.field_id: column.name for column in opened.state.columns}
-    return {tuple(names[i] for i in ids): found for ids, found in joint_of(opened, names.keys(), []).items()}
+    return {tuple(names[i] for i in ids): found for ids, found in joint_of(opened, names.keys())[0].items()}
 
 
 def tuples(table: Any, *names: str) -> dict[tuple[Any, ...], int]:
