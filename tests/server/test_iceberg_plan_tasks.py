@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -259,6 +261,39 @@ def test_plans_are_forgotten_after_ten_minutes() -> None:
         clock.now = 601
         with pytest.raises(PlanNotFound):
             plans.find(OWNER, id_)
+
+    on_a_loop(story)
+
+
+def test_plans_of_many_snapshots_make_room_for_newer_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files of a snapshot count once, and the newest plan stays even if it is too large by itself."""
+    monkeypatch.setattr("puffin.server.iceberg.plans._MOST_FILES", 25)
+
+    def story(future: Callable[[], Any]) -> None:
+        plans = Plans()
+
+        def keep(files: list[int]) -> str:
+            making = future()
+            making.set_result(SimpleNamespace(size=0, plan=SimpleNamespace(all_files=files)))
+            return plans.keep(OWNER, making)
+
+        def known(*ids: str) -> list[bool]:
+            def is_known(id_: str) -> bool:
+                with contextlib.suppress(PlanNotFound):
+                    plans.find(OWNER, id_)
+                    return True
+                return False
+
+            return [is_known(id_) for id_ in ids]
+
+        first, second, third, large = ([0] * count for count in (10, 10, 10, 100))
+        of_first = [keep(first) for _ in range(9)]
+        ids = [*of_first, keep(second)]
+        assert all(known(*ids))
+        ids.append(keep(third))
+        assert known(*ids) == [False] * 9 + [True, True]
+        ids.append(keep(large))
+        assert known(*ids) == [False] * 11 + [True]
 
     on_a_loop(story)
 

@@ -2,7 +2,7 @@
 Plans of which a client has not had everything: those still being made, and those that do not fit one answer.
 
 A plan's id is random, and good only for the caller and the table that it was made for. Plans are forgotten after a
-while, and the oldest ones when there are too many or they take too much memory.
+while, and the oldest ones when there are too many or they take too much memory. The newest one stays, however large.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from puffin.server.problems import Problem
 
 _SECONDS = 600.0
 _MOST = 1_000
-_MOST_BYTES = 256 * 1024 * 1024
+_MOST_BYTES = 256 * 1024 * 1024  # without the files of snapshots
+_MOST_FILES = 1_000_000  # each takes almost a KiB
 _MOST_RUNNING = 64
 _ID_BYTES = 24
 _NUMBER = re.compile("[0-9]{1,9}")
@@ -44,10 +45,10 @@ class _Kept:
     making: asyncio.Future[PlannedScan]
 
     @property
-    def size(self) -> int:
-        """The bytes of memory that the plan takes."""
+    def made(self) -> PlannedScan | None:
+        """The plan, if it has been made."""
         making = self.making
-        return making.result().size if making.done() and not making.cancelled() and not making.exception() else 0
+        return making.result() if making.done() and not making.cancelled() and not making.exception() else None
 
 
 class Plans:
@@ -92,13 +93,20 @@ class Plans:
         raise PlanTaskNotFound("no such plan task, or no longer")
 
     def _forget(self) -> None:
-        now, size = self._clock(), sum(kept.size for kept in self._kept.values())
+        now = self._clock()
         while self._kept:
             oldest = next(iter(self._kept.values()))
-            if len(self._kept) < _MOST and size <= _MOST_BYTES and oldest.until >= now:
+            if oldest.until >= now and (len(self._kept) == 1 or self._have_room):
                 return
-            size -= oldest.size
             self._kept.popitem(last=False)[1].making.cancel()
+
+    @property
+    def _have_room(self) -> bool:
+        made = [planned for kept in self._kept.values() if (planned := kept.made) is not None]
+        # Plans of one snapshot share its files; the lookup may have forgotten those of older snapshots.
+        files = {id(planned.plan.all_files): len(planned.plan.all_files) for planned in made}
+        size = sum(planned.size for planned in made)
+        return len(self._kept) < _MOST and size <= _MOST_BYTES and sum(files.values()) <= _MOST_FILES
 
 
 def plan_tasks(id_: str, planned: PlannedScan) -> list[str]:
