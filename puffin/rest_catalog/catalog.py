@@ -117,6 +117,14 @@ class ServedCatalog:
         return self._known_as(table, lambda name: self._plan(name, request))
 
     def _plan(self, name: str, request: ScanRequest) -> PlannedScan:
+        try:
+            return self._planned(name, request)
+        except ColumnNotFound:
+            # The client may know the table by a newer schema, which another server has told it.
+            self._opened(name, CURRENT, checked=True)
+            return self._planned(name, request)
+
+    def _planned(self, name: str, request: ScanRequest) -> PlannedScan:
         snapshot_id = request.snapshot_id
         if snapshot_id is None:
             # The current snapshot has to be at least as new as the metadata that the client loaded.

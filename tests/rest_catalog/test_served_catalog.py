@@ -87,6 +87,18 @@ def test_plan_of_the_current_snapshot_sees_a_commit_at_once(table: Any, served: 
     assert catalog.load(TABLE).etag != etag
 
 
+def test_plan_of_a_pinned_snapshot_finds_a_name_that_is_newer_than_what_is_known(
+    table: Any, served: Callable[..., ServedCatalog]
+) -> None:
+    """Another server may have told the client."""
+    catalog, pinned = served(), {"snapshot-id": table.current_snapshot().snapshot_id}
+    catalog.plan(TABLE, asked(5, **pinned))
+    with table.update_schema() as update:
+        update.rename_column("s", "text")
+    new = {"filter": {"type": "eq", "term": "text", "value": "s5"}, "stats-fields": ["text"], **pinned}
+    assert paths(catalog.plan(TABLE, ScanRequest.of(new)))
+
+
 def test_large_plan_comes_in_parts(
     table: Any, served: Callable[..., ServedCatalog], monkeypatch: pytest.MonkeyPatch
 ) -> None:
