@@ -4,7 +4,8 @@ Namespaces and tables as the REST protocol names them, and the Iceberg tables of
 A catalog's tables keep their names. A directory below a root is a table of the namespace that its parent directories
 name: ``sales/orders`` below a root is the table ``orders`` of ``sales``. A directory right below a root, or a root that
 is a table, belongs to the namespace ``roots``. Where two tables have one name, the catalog's comes first, then that of
-the first root. In a request ``roots``, or the root's own name, may also stand before the directories.
+the first root. In a request ``roots``, or the root's own name, may also stand before the directories. Lists leave out
+names that no request could have: clients that go through them would fail at the first one.
 """
 
 from __future__ import annotations
@@ -97,18 +98,22 @@ class Names:
         names = {table.name for table in self._below_roots() if table.namespace == namespace}
         if namespace in self._of_catalog():
             dotted = ".".join(namespace)
-            names |= {name.removeprefix(f"{dotted}.") for name in self._lookup.table_names([dotted])}
+            listed = (name.removeprefix(f"{dotted}.") for name in self._lookup.table_names([dotted]))
+            names |= {name for name in listed if _is_name(name) and "." not in name}
         return [TableName(namespace, name) for name in sorted(names)]
 
     def _of_catalog(self) -> list[Levels]:
-        return [tuple(each.split(".")) for each in self._lookup.namespaces()] if self._has_catalog else []
+        known = self._lookup.namespaces() if self._has_catalog else ()
+        levels = [tuple(each.split(".")) for each in known if not self._lookup.names_catalog(each)]
+        return [each for each in levels if all(map(_is_name, each))]
 
     def _below_roots(self) -> Iterator[TableName]:
         for root in self._roots:
             listed = self._lookup.listed((), roots=[root])
             for location in names_of(each for each in listed if each.format != "delta"):
                 inside = [part for part in location.removeprefix(root).split("/") if part]
-                yield TableName(tuple(inside[:-1]) or (ROOTS,), inside[-1] if inside else _last(root))
+                if all(map(_is_name, inside)):
+                    yield TableName(tuple(inside[:-1]) or (ROOTS,), inside[-1] if inside else _last(root))
 
 
 def _is_name(name: str) -> bool:

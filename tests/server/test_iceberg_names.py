@@ -73,6 +73,23 @@ def test_tables_of_a_catalog_and_below_a_root_share_namespaces(catalog_face: Fac
         assert catalog_face.load(*levels).status_code == 200
 
 
+def test_lists_leave_out_names_that_cannot_be_asked_for(tmp_path: Path, lasting_client_of: Callable[..., Any]) -> None:
+    """Clients that go through a catalog would fail at the first one."""
+    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path / 'catalog.db'}", "warehouse": (tmp_path / "w").as_uri()}
+    catalog = SqlCatalog("c", **properties)
+    for number, (space, name) in enumerate(
+        [("db", "t"), ("db", "a.b"), ("db", "a/b"), ("b\\c", "t"), ("s/l", "t"), ("c:db", "t")]
+    ):
+        catalog.create_namespace_if_not_exists((space,))
+        place = (tmp_path / "w" / str(number)).as_uri()
+        catalog.create_table((space, name), pa.schema([("a", pa.int64())]), location=place)
+    for name in ("below/a\\b", "below/c", "d\\e/t"):
+        table_of_files(tmp_path / "root" / name, "f")
+    face = Face(lasting_client_of(tmp_path / "root", iceberg=True, catalog="c", catalog_properties=properties))
+    assert namespaces_in(face) == [["below"], ["db"]]
+    assert [names_in(face, name) for name in ("below", "db")] == [["c"], ["t"]]
+
+
 def test_namespace_is_shown_with_its_levels_and_properties(catalog_face: Face) -> None:
     answer = catalog_face.get(f"/namespaces/{namespace('db', 'inner')}")
     assert answer.json() == {"namespace": ["db", "inner"], "properties": {"exists": "true"}}
