@@ -1,10 +1,15 @@
-"""Threads that take work from one queue. One starts alone: with little work, several fight for the interpreter lock."""
+"""
+Threads that take work from one queue. One starts alone: with little work, several fight for the interpreter lock.
+
+They are daemons: one that hangs in a read of storage does not keep a server from ending.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from typing import TypeVar
 
 _T = TypeVar("_T")
@@ -21,15 +26,31 @@ def work_off(
     The other threads begin if the first is not done after ``alone_seconds``. After an error or an interrupt, or once
     ``left`` is cleared, no thread takes another item. Raises what a call raised.
     """
-    with ThreadPoolExecutor(threads, thread_name_prefix=name) as pool:
-        try:
-            calls = [pool.submit(work, _taken(left))]
-            if not wait(calls, timeout=alone_seconds).done:
-                calls += [pool.submit(work, _taken(left)) for _ in range(threads - 1)]
-            wait(calls, return_when=FIRST_EXCEPTION)
-        finally:
-            left.clear()
-        return [call.result() for call in calls]
+    calls: list[Future[_R]] = []
+
+    def start() -> None:
+        call: Future[_R] = Future()
+        thread = threading.Thread(target=_fulfil, args=(call, work, left), name=f"{name}_{len(calls)}", daemon=True)
+        thread.start()
+        calls.append(call)
+
+    try:
+        start()
+        if not wait(calls, timeout=alone_seconds).done:
+            for _ in range(threads - 1):
+                start()
+        wait(calls, return_when=FIRST_EXCEPTION)
+    finally:
+        left.clear()
+        wait(calls)
+    return [call.result() for call in calls]
+
+
+def _fulfil(call: Future[_R], work: Callable[[Iterator[_T]], _R], left: deque[_T]) -> None:
+    try:
+        call.set_result(work(_taken(left)))
+    except BaseException as exc:  # noqa: BLE001 - it is raised where the result is asked for
+        call.set_exception(exc)
 
 
 def _taken(left: deque[_T]) -> Iterator[_T]:

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from puffin.cli import main
+from tests.server.iceberg_face import table_of_files, table_path
 from tools.serving import Server
 
 
@@ -69,6 +70,18 @@ def test_hanging_storage_does_not_keep_the_server_from_ending(
     os.mkfifo(table / "metadata" / "version-hint.text")
     process = process_of(tmp_path, "--timeout", "0.3")
     answer = httpx.get(f"{process.url}/v1/stats", params={"table": str(table)}, timeout=60)
+    assert answer.status_code == 504
+    assert process.stop() == 0
+
+
+def test_hanging_manifest_does_not_keep_the_server_from_ending(process_of: Callable[..., Any], tmp_path: Path) -> None:
+    """Manifests are read in threads of their own."""
+    table = table_of_files(tmp_path / "db" / "t", "f")
+    (manifest,) = table.root.glob("manifest*")
+    manifest.unlink()
+    os.mkfifo(manifest)
+    process = process_of(tmp_path, "--iceberg", "--timeout", "0.3")
+    answer = httpx.post(f"{process.url}/iceberg/v1{table_path('db', 't')}/plan", json={}, timeout=60)
     assert answer.status_code == 504
     assert process.stop() == 0
 
