@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
 from puffin.cached import cached_property
@@ -78,6 +78,11 @@ class DeltaState(TableState):
     def partitioned_ids(self) -> frozenset[int]:
         """The field ids of the partition columns, whose values are in the log."""
         return frozenset(field["source-id"] for field in self.partition_specs[SPEC_ID])
+
+    @cached_property
+    def vague_partition_ids(self) -> Set[int]:
+        """Those of timestamps: Spark reads one without a zone in that of its session."""
+        return frozenset(id_ for id_ in self.partitioned_ids if self.columns_by_id[id_].type == "timestamptz")
 
     @cached_property
     def logged_partitions(self) -> tuple[LoggedPartition, ...]:

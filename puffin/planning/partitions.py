@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,10 +20,11 @@ _Kinds: TypeAlias = "tuple[_Places, _Places, Sequence[Mapping[str, Any]]]"
 """The places of some tuples in the list of all, the number of the kind of each, and the values of each kind."""
 
 
-def known_specs(state: TableState) -> dict[int, list[Mapping[str, Any]]]:
-    """The fields of each partition spec that the tuples of data files have."""
+def known_specs(state: TableState, without: Set[int] = frozenset()) -> dict[int, list[Mapping[str, Any]]]:
+    """The fields of each partition spec that the tuples of data files have, without those of some columns."""
+    of_tuples = state.tuple_types
     return {
-        spec_id: [field for field in spec if field["field-id"] in state.tuple_types[spec_id]]
+        spec_id: [f for f in spec if f["field-id"] in of_tuples[spec_id] and f["source-id"] not in without]
         for spec_id, spec in state.partition_specs.items()
     }
 

@@ -57,7 +57,7 @@ def filter_parser(opened: TableSnapshot, *, with_partitions: bool = True) -> Cal
     from puffin.iceberg.filters import FilterParser
 
     state = opened.state
-    specs = known_specs(state) if with_partitions else {}
+    specs = known_specs(state, state.vague_partition_ids) if with_partitions else {}
     current = current_schema(state.document)
     of_snapshot = None if opened.is_empty else opened.snapshot.schema_id
     schemas = all_schemas(state.document)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, TypeVar
 
 from puffin.cached import cached_property
@@ -183,6 +183,11 @@ class TableState:
     def partition_specs(self) -> dict[int, list[dict[str, Any]]]:
         """The fields of every partition spec by spec id; see `puffin.tables.document.partition_specs`."""
         return partition_specs(self.document)
+
+    @property
+    def vague_partition_ids(self) -> Set[int]:
+        """The field ids of partition columns whose values depend on who reads them."""
+        return frozenset()
 
     @cached_property
     def tuple_types(self) -> Mapping[int, Mapping[int, str]]:

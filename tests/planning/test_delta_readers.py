@@ -194,3 +194,19 @@ def test_mapped_columns_are_not_read_by_their_old_names(spark: Any, tmp_path: Pa
     spark.sql(f"INSERT INTO delta.`{path}` VALUES (1, 2)")
     with pytest.raises(UnsupportedTableError, match="column mapping"):
         puffin.plan(str(path), "a = 1").parquet_paths()
+
+
+def test_partition_of_a_timestamp_without_a_zone_is_planned_for_every_session(delta_table: Any) -> None:
+    """Spark reads midnight in the zone of its session: in Berlin it is 23:00 of the day before in UTC."""
+    table = delta_table(types={"a": "long", "ts": "timestamp"}, partitioned_by=["ts"])
+    texts = {"none": "2024-01-01 00:00:00", "utc": "2024-01-01T00:00:00.000000Z", "null": None}
+    table.commit(*(table.add({"a": [1]}, f"{name}.parquet", partitionValues={"ts": t}) for name, t in texts.items()))
+
+    def planned(where: str) -> set[str]:
+        return {Path(task.data_file.file_path).stem for task in puffin.plan(str(table.path), where).files}
+
+    assert planned("ts = '2024-01-01T00:00:00+01:00'") == {"none"}
+    assert planned("ts = '2024-01-01T00:00:00+00:00'") == {"none", "utc"}
+    assert planned("ts > '2024-01-01T17:00:00+00:00'") == {"none"}
+    assert planned("ts > '2024-01-01T18:00:00+00:00' or ts < '2023-12-31T06:00:00+00:00'") == set()
+    assert planned("ts is null") == {"null"}

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from puffin.delta.log.actions import AddFile, FileWithStatistics
-from puffin.delta.scan.partition_values import partition_json
+from puffin.delta.scan.partition_values import depends_on_zone, partition_json
 from puffin.delta.schema import FieldPath
 from puffin.delta.state import DeltaState
 from puffin.tables.base import Column
@@ -35,6 +35,7 @@ from puffin.values.value_type import ValueType
 _MICROS_OF_A_MILLISECOND = 1000
 _MICROS_OF_A_SECOND = 1_000_000
 _LAST_MICROS = (1 << 63) - 1  # the last moment that a timestamp can be
+_FARTHEST_ZONE = 18 * 3600 * _MICROS_OF_A_SECOND  # that Java has
 _OFFSET = re.compile(r"([+-])([0-9]{2}):([0-9]{2})(?::([0-9]{2}))?$")
 _WHOLE_MINUTES_SINCE = 94_694_400 * _MICROS_OF_A_SECOND  # 1973: Monrovia's offset had seconds until 1972-01-07
 _MOST_SECONDS_LOST = 59
@@ -128,7 +129,11 @@ def _metrics_of(file: AddFile, stats: Mapping[str, Any], source: _Source) -> Fil
     if source.is_partitioned:
         value = partition_json(source.column.type, file.partition_values.get(source.path[0]), file.path)
         bound = comparable(source.column.type, value)
-        return FileMetrics(file.num_records, file.num_records if value is None else 0, None, bound, bound)
+        nulls = file.num_records if value is None else 0
+        if isinstance(bound, int) and depends_on_zone(source.column.type, file.partition_values[source.path[0]]):
+            earliest, latest = bound - _FARTHEST_ZONE, bound + _FARTHEST_ZONE
+            return FileMetrics(file.num_records, nulls, None, max(earliest, -_LAST_MICROS), min(latest, _LAST_MICROS))
+        return FileMetrics(file.num_records, nulls, None, bound, bound)
     return FileMetrics(file.num_records, _nulls_of(stats, source), None, *_bounds_of(stats, source))
 
 

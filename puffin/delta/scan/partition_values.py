@@ -2,9 +2,9 @@
 Converts partition values from the text of a Delta log to the JSON form of appendix D.
 
 It accepts what the protocol names ("Partition Value Serialization") and what writers produce: numbers and NaN as Java
-and Rust spell them, and timestamps with or without a zone. Without one the protocol means the writer's zone, which the
-log does not name; it is taken as UTC. Nothing is rounded: text that is not a value of the column's type, or is too
-precise for it, is refused.
+and Rust spell them, and timestamps with or without a zone. Without one Spark takes the zone
+of its session, which the log does not name; here it is taken as UTC, and `depends_on_zone` tells plans. Nothing is
+rounded: text that is not a value of the column's type, or is too precise for it, is refused.
 """
 
 from __future__ import annotations
@@ -46,6 +46,11 @@ def partition_json(type_: str, text: str | None, where: str) -> Any:
         raise CorruptMetadataError(
             f"{where}: partition value: expected a {type_}, found {text[:_MOST_SHOWN]!r}"
         ) from exc
+
+
+def depends_on_zone(type_: str, text: str | None) -> bool:
+    """Whether a partition value is another moment in another time zone: Spark takes that of the session that reads."""
+    return type_ == "timestamptz" and text is not None and _ZONE.search(text.strip()) is None
 
 
 @functools.lru_cache(maxsize=1 << 16)
