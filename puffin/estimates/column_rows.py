@@ -239,11 +239,8 @@ class ColumnRows:
 
 def _nulls_of(facts: ColumnFacts) -> Interval:
     """The nulls of a column; most likely none if nobody counted them, since most columns have none."""
-    nulls = facts.nulls
-    if nulls is None and facts.distribution is not None:
-        nulls = max(0, facts.rows - facts.distribution.rows)
-    if nulls is not None:
-        return Interval.exactly(min(nulls, facts.rows))
+    if facts.nulls is not None:
+        return Interval.exactly(min(facts.nulls, facts.rows))
     # A distinct value takes a row at least. They may have been counted in other rows if any came or went.
     values = facts.ndv.lower if facts.ndv is not None and facts.added == facts.removed == 0 else 0
     return Interval(0, 0, facts.rows).within(0, max(facts.rows - values, 1))

@@ -116,6 +116,19 @@ def test_entry_whose_file_is_lost_answers_with_nominal_bounds_until_the_next_run
     assert all(answer.summary.row_count == 9000 for answer in lookup(table.table, Question(table.name)).columns)
 
 
+def test_rows_without_a_hash_are_not_taken_for_nulls_if_the_file_is_lost(shared, always):
+    """Private state is still there, but only the lost file had the null count."""
+    table = shared("t", pa.table({"s": [""] * 300 + ["a"] * 700}))
+    table.analyze()
+    Path(table.entry.statistics_path.removeprefix("file://")).unlink()
+    for added in (0, 500):
+        asked = Lookup(catalog="beside", catalog_properties=table.properties)
+        for where, true in (("s is null", 0), ("s = ''", 300), ("s != 'b'", 1000 + added), ("s > ''", 700 + added)):
+            _, lower, upper = asked.estimate(table.name, where).rows.rounded()
+            assert lower <= true <= upper, where
+        table.append(pa.table({"s": ["c"] * 500}))
+
+
 def test_answer_is_provisional_and_a_run_fails_if_storage_fails_for_the_footer(shared, always, monkeypatch, caplog):
     table = shared("t", mixed(random.Random(3), 100))
     table.analyze()
