@@ -95,7 +95,8 @@ def page_batches(
 
     Data pages have one of these encodings. Those of a single chunk come in order, and all pages in the first part of
     it, mostly all that there are, are known to be usual when the first batch comes. Several chunks, which have to fit
-    in memory, come dictionary pages first, then by encoding, and all their pages are known to be usual before.
+    in memory, come dictionary pages first, in the order of the chunks, then data pages by encoding, and all their pages
+    are known to be usual before.
     """
     codecs, max_level = [chunk.codec for chunk in chunks], chunks[0].leaf.max_definition_level
     if len(chunks) == 1:
@@ -108,7 +109,8 @@ def page_batches(
     data, table = _joined(parts)
     if table[:, SIZE].sum() > MAX_PAGE_BYTES:
         raise ValueError(f"expected pages of {MAX_PAGE_BYTES} bytes at most, all together")
-    order = np.lexsort((table[:, ENCODING], table[:, TYPE] != DICTIONARY_PAGE))
+    is_data = table[:, TYPE] != DICTIONARY_PAGE
+    order = np.lexsort((table[:, ENCODING] * is_data, is_data))
     if len(order):
         yield from _batches(_Pages(data, table[order], codecs), max_level)
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from puffin.errors import CorruptDataFileError
 from puffin.files.parquet import delta_pages, page_batches, page_codecs, plain_pages
 from puffin.files.parquet.page_values import read_page_values
-from puffin.files.parquet.parquet_footer import INT64, PLAIN, read_footer
+from puffin.files.parquet.parquet_footer import INT64, PLAIN, PLAIN_DICTIONARY, read_footer
 from tests.page_counts import agrees_with_pyarrow, counted, page_counts, written
 
 pytestmark = pytest.mark.usefixtures("compiled")
@@ -139,6 +139,17 @@ def test_leaves_below_optional_structs_have_levels_of_several_bits(levels):
         expected[row and row.encode()] += 1
     del expected[None]
     assert page_counts(pa.BufferReader(file), first_chunk(file), pa.string()) == expected
+
+
+def test_dictionaries_of_neighbours_may_name_their_encoding_differently():
+    """PLAIN and PLAIN_DICTIONARY are the same on a dictionary page; a merged file has those of all its writers."""
+    values = pa.array([1] * 90 + [2] * 10 + [3] * 50 + [4] * 30 + [5] * 20)
+    file = bytearray(written(values, row_group_size=100, compression="none"))
+    encoding = file.index(b"\x4c\x15", first_chunk(bytes(file)).dictionary_page_offset) + 4  # a header's seventh field
+    assert file[encoding] == PLAIN << 1
+    file[encoding] = PLAIN_DICTIONARY << 1
+    found, expected = total_of(bytes(file), pa.int64())
+    assert found == expected
 
 
 # --- large chunks -------------------------------------------------------------------------------------------------
