@@ -62,9 +62,12 @@ class ChunkPages:
 
     def data_pages(self) -> Iterator[Page]:
         """The data pages in order, up to the chunk's last row."""
-        at, left = self._chunk.data_page_offset, self._chunk.num_values
+        at, left = self._begin, self._chunk.num_values
         while left > 0:
             page = self._page(at)
+            if page.type == DICTIONARY_PAGE and at == self._begin:  # some footers say that data pages begin here
+                at = page.end
+                continue
             if page.type == DICTIONARY_PAGE or page.num_values > left:
                 raise ValueError(f"expected a data page of {left} rows at most at offset {at}")
             yield page

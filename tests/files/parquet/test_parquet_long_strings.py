@@ -106,6 +106,15 @@ def test_chunk_that_fell_back_has_indices_and_values():
 
 
 @pytest.mark.usefixtures("small_limits")
+def test_dictionary_page_may_be_where_the_footer_has_the_first_data_page():
+    """parquet-mr before 1.12 and polars before 1.39 do not tell of it otherwise."""
+    file = written([text(i % 70) for i in range(200)])
+    (chunk,) = chunks_of(file)
+    chunk = dataclasses.replace(chunk, data_page_offset=chunk.dictionary_page_offset, dictionary_page_offset=None)
+    assert total(read_long_strings(pa.BufferReader(file), chunk)) == total(pieces_of(file))
+
+
+@pytest.mark.usefixtures("small_limits")
 def test_unused_dictionary_strings_are_left_out():
     indices = pa.array([0, 2, None, 2] * 50, pa.int32())
     file = written(pa.DictionaryArray.from_arrays(indices, [text(60), text(61), text(62)]), store_schema=False)
