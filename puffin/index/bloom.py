@@ -55,7 +55,7 @@ class BloomFilter:
 
     def false_positive_rate(self) -> float:
         """The chance that a value which was not inserted seems to be there."""
-        shares = np.bitwise_count(self.blocks).astype(np.float64) / 32
+        shares = _bits_of(self.blocks) / 32
         return float(np.prod(shares, axis=1).mean())
 
     def halved(self) -> BloomFilter:
@@ -125,3 +125,13 @@ def has_all(blocks: Bits, mask: Bits) -> npt.NDArray[np.bool_]:
     each = ((pairs[:, i], wanted[..., i]) for i in range(wanted.shape[-1]))
     found: npt.NDArray[np.bool_] = np.logical_and.reduce([pair & bits == bits for pair, bits in each])
     return found
+
+
+def _bits_of(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.float64]:
+    """How many bits are set in each word."""
+    counts: npt.NDArray[np.float64]
+    if hasattr(np, "bitwise_count"):  # since numpy 2.0
+        counts = np.bitwise_count(words).astype(np.float64)
+    else:
+        counts = np.unpackbits(words.view(np.uint8)).reshape(*words.shape, 32).sum(axis=-1, dtype=np.float64)
+    return counts

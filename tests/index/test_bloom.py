@@ -172,6 +172,14 @@ def test_a_larger_filter_folds_to_the_one_built_smaller(count: int, larger: int,
     assert may_contain(large, hashes).all()
 
 
+def test_rate_is_the_same_with_numpy_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no `bitwise_count`."""
+    filter_ = filter_of(np.random.default_rng(3).integers(0, 2**64, 5000, np.uint64))
+    expected = filter_.false_positive_rate()
+    monkeypatch.delattr(np, "bitwise_count", raising=False)
+    assert filter_.false_positive_rate() == expected > 0
+
+
 @pytest.mark.parametrize("fpp", [0.1, 0.01, 0.001])
 def test_folded_filter_keeps_its_rate_and_is_no_larger_than_needed(fpp: float) -> None:
     generator = np.random.default_rng(5)
