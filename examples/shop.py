@@ -95,13 +95,13 @@ def write_catalog(shop: Path, rows: pa.Table) -> None:
 
 def catalog_properties(shop: Path) -> dict[str, str]:
     """The configuration of the catalog ``prod``."""
-    return {"type": "sql", "uri": f"sqlite:///{shop}/catalog.db", "warehouse": shop.as_uri()}
+    return {"type": "sql", "uri": f"sqlite:///{shop}/catalog.db", "warehouse": f"file://{shop}"}
 
 
 def create_orders(catalog: Catalog, location: Path, rows: pa.Table) -> Table:
     """The table ``sales.orders`` of a catalog."""
     catalog.create_namespace("sales")
-    table = catalog.create_table("sales.orders", rows.schema, location.as_uri())
+    table = catalog.create_table("sales.orders", rows.schema, f"file://{location}")
     with table.update_spec() as update:
         update.add_field("country", IdentityTransform(), "country")
     table.append(rows)
