@@ -34,6 +34,8 @@ _NONE, _NAME, _ID = "none", "name", "id"
 _FIELD_ID = "delta.columnMapping.id"
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
 _TYPE_CHANGES = "delta.typeChanges"
+_SPARKS_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
+"""Where Spark writes the type of a column that has ``char`` or ``varchar`` somewhere, which the log calls a string."""
 _NESTED_IDS = ("delta.columnMapping.nested.ids", "parquet.field.nested.ids")
 
 _MAX_ID = 2**31 - 1
@@ -50,6 +52,7 @@ _TYPES = {
 }
 _DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)")
 _CHARACTERS = re.compile(r"(var)?char\([0-9]+\)")
+_CHAR = re.compile(r"(?<!var)char\(")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +67,7 @@ class TableSchema:
         field_ids: The id of every field, also inside lists and maps.
         assigned: The ids that are new; empty with column mapping.
         widened_floats: The ids of fields that were floats in earlier versions.
+        padded: The ids of columns of type ``char``, and of all fields inside a column that has one.
     """
 
     schema: Mapping[str, Any]
@@ -71,6 +75,7 @@ class TableSchema:
     field_ids: Mapping[FieldPath, int]
     assigned: Mapping[FieldPath, int]
     widened_floats: frozenset[int]
+    padded: frozenset[int]
 
     @property
     def by_name(self) -> bool:
@@ -111,6 +116,7 @@ def table_schema(
         field_ids=reader.field_ids,
         assigned=reader.assigned,
         widened_floats=frozenset(reader.widened_floats),
+        padded=frozenset(field_id for path, field_id in reader.field_ids.items() if path[0] in reader.with_char),
     )
 
 
@@ -149,6 +155,7 @@ class _SchemaReader:
         self.field_ids: dict[FieldPath, int] = {}
         self.assigned: dict[FieldPath, int] = {}
         self.widened_floats: set[int] = set()
+        self.with_char: set[str] = set()
 
     def root(self, schema_string: str) -> _Fields:
         try:
@@ -173,6 +180,8 @@ class _SchemaReader:
             type_, inside = self._type(field.get("type"), place)
             if _was_float(field):
                 self.widened_floats.add(field_id)
+            if _CHAR.search(str(_metadata(field).get(_SPARKS_TYPE))):
+                self.with_char.add(place.path[0])
             required = field.get("nullable") is False
             schema.append({"id": field_id, "name": field["name"], "required": required, "type": type_})
             mapping.append({"field-id": field_id, "names": [place.path[-1]], **({"fields": inside} if inside else {})})

@@ -74,6 +74,10 @@ class DeltaState(TableState):
         """The physical path, since field ids may change until statistics store them."""
         return json.dumps(self.delta_schema.paths[column.field_id])
 
+    @property
+    def padded_ids(self) -> frozenset[int]:
+        return self.delta_schema.padded
+
     @cached_property
     def partitioned_ids(self) -> frozenset[int]:
         """The field ids of the partition columns, whose values are in the log."""

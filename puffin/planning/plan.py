@@ -256,7 +256,7 @@ class Planner:
     def _answer(self, predicate: Predicate, index: TableIndex | None) -> _Answer:
         files = self._files
         flags = np.ones((3, len(files.tasks)), np.bool_)
-        if files.tasks and predicate.field_id in self._retyped:
+        if files.tasks and self._tells_nothing(predicate):
             return _Answer(flags)
         flags[0] = files.partitions.may_match(predicate)
         column = self._columns.get(predicate.field_id)
@@ -268,6 +268,11 @@ class Planner:
         probe = index.may_hold(self._key_of(column), predicate.values)
         flags[2] = probe.flags
         return _Answer(flags, probe.unread)
+
+    def _tells_nothing(self, predicate: Predicate) -> bool:
+        """Whether metadata has other values of the column than an engine may compare."""
+        is_padded = bool(predicate.values) and predicate.field_id in self._opened.state.padded_ids
+        return is_padded or predicate.field_id in self._retyped
 
     def _load_metrics(self, field_ids: Set[int]) -> None:
         """Read what a filter needs of all its columns at once: each time, every manifest is read."""

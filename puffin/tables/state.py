@@ -229,6 +229,11 @@ class TableState:
             return f"column {column.name} was null when it was counted, since the snapshot lacked it"
         return f"the table's name mapping of column {column.name} has changed since it was made"
 
+    @property
+    def padded_ids(self) -> frozenset[int]:
+        """The columns of which an engine may read a value with more blanks at its end than the file has."""
+        return frozenset()
+
     def retyped_at(self, snapshot: Snapshot) -> frozenset[int]:
         """
         The columns whose type in the snapshot's schema is not promoted to that of now, as after CREATE OR REPLACE.

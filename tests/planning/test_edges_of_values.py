@@ -15,6 +15,8 @@ from puffin.errors import ColumnNotFound, UsageError
 from puffin.iceberg.expression_json import FilterJson
 from puffin.load import load_table
 from puffin.planning.plan import Planner
+from stats_jobs.index import index
+from stats_jobs.options import IndexOptions
 from tests.bound import bound
 from tests.hand_made_table import HandMadeTable
 from tests.planning.transformed import transformed
@@ -308,3 +310,30 @@ def test_first_and_last_dates_can_be_asked_for(make_table: MakeTable, transform:
     assert kept(planner, "c > '1969-01-01'")
     planner.plan("c < '0001-01-01'")
     planner.plan("c > '9999-12-31'")
+
+
+@pytest.mark.parametrize(
+    "where", ["c = 'de '", "p = 'de '", "c = 'fr'", "p = 'fr'", "c >= 'fr '", "\"s.x\" in ('de ')"]
+)
+def test_blanks_that_spark_adds_to_a_char_exclude_no_file(delta_table: Callable[..., Any], where: str) -> None:
+    table = delta_table(partitioned_by=["p"])
+    inside = {"type": "struct", "fields": [{"name": "x", "type": "string", "nullable": True, "metadata": {}}]}
+    sparks = {"c": ("string", "char(3)"), "p": ("string", "char(3)"), "s": (inside, "struct<x:char(3)>")}
+    fields = [
+        {"name": name, "type": type_, "nullable": True, "metadata": {"__CHAR_VARCHAR_TYPE_STRING": text}}
+        for name, (type_, text) in sparks.items()
+    ]
+    values = [{"c": value, "s": {"x": value}} for value in ("de", "fr ")]
+    adds = [
+        table.add(
+            {"c": [bounds["c"]], "s": [bounds["s"]]},
+            partitionValues={"p": bounds["c"]},
+            stats=json.dumps({"numRecords": 1, "minValues": bounds, "maxValues": bounds}),
+        )
+        for bounds in values
+    ]
+    table.commit(table.metadata(schemaString=json.dumps({"type": "struct", "fields": fields})), table.protocol(), *adds)
+    index(str(table.path), IndexOptions(columns=("c",)))
+    opened = load_table(str(table.path)).open()
+    assert len(Planner(opened).plan(where).files) == len(adds)
+    assert not Planner(opened).plan("p is null").files
