@@ -102,7 +102,7 @@ def read_state(
     The table at the version of a segment.
 
     If the selector has a version's id, that version is current, and the segment may end with notes after it; otherwise
-    the version before any trailing notes is.
+    the version before any trailing notes is, or the last of these that has statistics.
     """
     protocol, metadata = segment.protocol_and_metadata
     check_readable(protocol, location)
@@ -115,7 +115,9 @@ def read_state(
     snapshots = {snapshot.snapshot_id: snapshot for snapshot in _versions(segment, statistics)}
     current = snapshots[segment.version]
     selected = selector.snapshot_id
-    while selected != current.snapshot_id and current.is_note and current.parent_id is not None:
+    # A run may have been asked for a note by its number: the statistics are then of the note.
+    known = {selected, *statistics}
+    while current.snapshot_id not in known and current.is_note and current.parent_id is not None:
         current = snapshots[current.parent_id]
     return DeltaState(
         format="delta",

@@ -109,8 +109,9 @@ class TableState:
             ) from None
 
     def settled(self, snapshot: Snapshot) -> Snapshot:
-        """The newest version up to this one that is not a mere note; usually the snapshot itself."""
-        return next((older for older in self.ancestors(snapshot.snapshot_id) if not older.is_note), snapshot)
+        """The newest version up to this one that has statistics or is not a mere note; usually the snapshot itself."""
+        older = self.ancestors(snapshot.snapshot_id)
+        return next((each for each in older if not each.is_note or each.snapshot_id in self.statistics), snapshot)
 
     def number_property(self, name: str, default: int) -> int:
         """

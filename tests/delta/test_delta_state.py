@@ -82,6 +82,18 @@ def test_requested_version_may_be_a_note(table):
     assert note + 1 not in state.snapshots
 
 
+def test_statistics_of_a_note_are_current_over_those_before(table, analyze):
+    """A run that is asked for a note by its number stores statistics of the note; a table has the same rows there."""
+    analyze(table, 3)
+    note = table.version
+    entry = analyze(table, 3, note)
+    assert entry.snapshot_id == note
+    state = load(table)
+    assert state.current_snapshot_id == note
+    assert state.settled(state.snapshot(note)).snapshot_id == note
+    assert [(c.ndv, c.stats_snapshot_id) for c in ndv(str(table.path)).columns] == [(3, note), (3, note)]
+
+
 @pytest.mark.parametrize("version", [-1, 1, 10**30])
 def test_nonexistent_version_is_not_found(table, version):
     with pytest.raises(SnapshotNotFound, match=rf"no version {version}; the newest is 0"):
