@@ -117,7 +117,9 @@ class LocalStore(Store):
             sink.write(data)
 
     def check_put_if_absent(self, uri: str) -> None:
-        probe = join(uri.rpartition("/")[0], _temporary_name())
+        # A directory that does not exist yet will be on the file system of the nearest that does.
+        directory = next(each for each in self._path(uri).absolute().parents if each.is_dir())
+        probe = str(directory / _temporary_name())
         with _staged(probe, self._path(probe), overwrite=False):
             pass
         self.delete(probe)
