@@ -27,6 +27,7 @@ Every error this project raises on purpose, sorted by what the caller does next.
     ├── ConflictError                   retry: another writer was faster
     ├── CommitUnknownError              investigate: the commit may or may not have happened
     └── StorageError                    check the store, then retry
+        └── NotWritable                     allow writing to the directory, or name another one
 
 A message says what is wrong, where, what was expected and what was found. Errors of other libraries never get out:
 each is the ``__cause__`` of one of these.
@@ -171,6 +172,10 @@ class CommitUnknownError(PuffinError):
 
 class StorageError(PuffinError):
     """The file system, the object store or the catalog failed to read or write."""
+
+
+class NotWritable(StorageError):
+    """A run could not write what it would find, so it has read no data file."""
 
 
 def in_one_line(error: object) -> str:

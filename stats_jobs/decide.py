@@ -27,6 +27,7 @@ from stats_jobs.options import FULL, INCREMENTAL, Options
 from stats_jobs.partitions import PartitionPlans, partitions_kept, plan_partitions
 from stats_jobs.plan_scans import Plans
 from stats_jobs.target import Target
+from stats_jobs.writable import check_home, check_statistics_place
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,7 +60,8 @@ def decide(target: Target) -> Decision:
     Decide what a run does.
 
     Raises UnsupportedError if the table does not support commits, or if the mode is ``"incremental"`` and a column has
-    no base, and PuffinError if the snapshot's files cannot be planned, or storage fails for an abridged entry.
+    no base, NotWritable, and PuffinError if the snapshot's files cannot be planned, or storage fails for an abridged
+    entry.
     """
     options = target.options
     sets = wanted_sets(target)
@@ -67,8 +69,11 @@ def decide(target: Target) -> Decision:
     partitions = plan_partitions(target, is_current=current is not None)
     if current is not None and not partitions.by_field:
         return Current(current, partitions)
+    if not options.dry_run:
+        check_statistics_place(target.opened)
+        check_home(target.opened, options.home)
     if options.writes:
-        target.opened.check_committable()
+        target.opened.check_committable()  # it may write a probe
     if options.mode == FULL:
         plans = [ColumnPlan.in_full(column, "asked for") for column in target.columns]
     else:

@@ -30,6 +30,7 @@ from stats_jobs.options import IndexOptions
 from stats_jobs.partial import Partial
 from stats_jobs.run import Runner
 from stats_jobs.session import SparkStarter, Spent, Turns, turns_for
+from stats_jobs.writable import check_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -153,6 +154,8 @@ def _index(table: Table, options: IndexOptions, turns: Turns, progress: Progress
     if options.dry_run:
         done = CaughtUp(plan, (runner.read(plan.scans()),), plan.before)
     else:
+        if plan.lacking or plan.changes_columns:
+            check_home(opened, options.home)
         done = IndexRun(plan).catch_up(runner)
     return done.report(turns.spent())
 

@@ -473,6 +473,19 @@ def locked(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Path]:
     return make
 
 
+@pytest.fixture
+def read_only(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Path]:
+    """Makes a directory that says that it cannot be written, also to root."""
+    access, names = os.access, set[str]()
+    monkeypatch.setattr(os, "access", lambda path, mode: str(path) not in names and access(path, mode))
+
+    def make(directory: Path) -> Path:
+        names.add(str(directory))
+        return directory
+
+    return make
+
+
 def _fixtures_of(item: pytest.Item) -> Sequence[str]:
     return getattr(item, "fixturenames", ())
 

@@ -23,7 +23,7 @@ from puffin.autopilot.ledger import Ledger
 from puffin.autopilot.look import Watcher, look_at, told
 from puffin.autopilot.run_table import clean_table, run_table
 from puffin.autopilot.spark_sessions import SparkSessions
-from puffin.errors import StorageError, UnsupportedError, UsageError
+from puffin.errors import NotWritable, StorageError, UnsupportedError, UsageError
 from puffin.policy.model import CleaningSchedule, Policy
 from puffin.storage import place_of
 
@@ -130,8 +130,9 @@ class Worker:
                     work = work.plus(each)
         except Exception as exc:  # noqa: BLE001 - a table must not stop the others
             outcome, error = (INTERRUPTED if self._stopped.is_set() else FAILED), told(exc, verdict.seen.key)
-            # What a failed run has read is not known; the estimate is what it could have been.
-            work = dataclasses.replace(work, bytes_read=verdict.bytes)
+            if not isinstance(exc, NotWritable):
+                # What a failed run has read is not known; the estimate is what it could have been.
+                work = dataclasses.replace(work, bytes_read=verdict.bytes)
         elapsed = time.monotonic() - started
         return _event(verdict, verdict.action, outcome, verdict.why, work=work, elapsed_seconds=elapsed, error=error)
 

@@ -18,7 +18,7 @@ from datetime import datetime, timezone
 from io import FileIO
 from typing import TYPE_CHECKING, BinaryIO
 
-from puffin.errors import StorageError, UnsupportedError, UsageError
+from puffin.errors import NotWritable, StorageError, UnsupportedError, UsageError
 from puffin.storage.store import (
     MAX_WHOLE_BYTES,
     FileInfo,
@@ -123,6 +123,12 @@ class LocalStore(Store):
         with _staged(probe, self._path(probe), overwrite=False):
             pass
         self.delete(probe)
+
+    def check_writable(self, uri: str) -> None:
+        """Ask the nearest directory that exists, in which the others would be made."""
+        directory = next(each for each in self._path(uri).absolute().parents if each.exists())
+        if not os.access(directory, os.W_OK | os.X_OK):
+            raise NotWritable(f"{directory}: expected a directory that can be written, found one that cannot")
 
     def replace(self, uri: str, data: bytes) -> None:
         with _staged(uri, self._path(uri), overwrite=True) as sink:

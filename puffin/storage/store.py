@@ -156,6 +156,9 @@ class Store(ABC):
     def check_put_if_absent(self, uri: str) -> None:
         """Raise now if `put_if_absent` would refuse every file beside this one; may put a probe."""
 
+    def check_writable(self, uri: str) -> None:  # noqa: B027 - only a write to an object store tells
+        """Raise NotWritable if the store can tell, without writing, that a new file of this name is refused."""
+
     def put_once(self, uri: str, data: bytes) -> None:
         """
         Write a new file as `put_if_absent` does, even if the store's answer is wrong.

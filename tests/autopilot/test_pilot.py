@@ -142,6 +142,18 @@ def test_failure_before_a_run_is_an_event(
     assert {(event.outcome, event.error) for event in events} == {(FAILED, error) for error in errors}
 
 
+def test_table_that_cannot_be_written_spends_no_budget(
+    lake: Path, pilot_of: Callable[..., Any], read_only: Callable[[Path], Path]
+) -> None:
+    for name in ("a", "b", "db/c"):
+        read_only(lake / name)
+    events: list[Event] = []
+    pilot = pilot_of("limits: {bytes-per-day: 1 GiB}\n", events.append)
+    pilot.run(once=True)
+    assert [(event.outcome, event.work.bytes_read) for event in events] == [(FAILED, 0)] * 3
+    assert pilot.budget_left() == 1 << 30
+
+
 def test_budget_of_the_day_holds_over_restarts(lake: Path, pilot_of: Callable[..., Any]) -> None:
     """The first table fits, the second passes it, and the third has to wait."""
     sizes = {name: sum(f.stat().st_size for f in (lake / name).glob("*.parquet")) for name in ("a", "b", "db/c")}
