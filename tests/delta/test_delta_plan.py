@@ -340,7 +340,7 @@ def test_changes_without_log_entries_are_unknown(table, row):
     assert "no log entry of version 2" in report.columns[0].reason
 
 
-@pytest.mark.parametrize("after", [[], ["a"], ["b"]])
+@pytest.mark.parametrize("after", [[], ["a"], ["b"], ["b", "a"]])
 @pytest.mark.parametrize("before", [[], ["a"], ["a", "b"]])
 def test_statistics_are_right_after_partition_columns_changed(delta_table, before, after):
     """As an overwrite with ``overwriteSchema`` changes them, and RESTORE changes them back."""

@@ -44,6 +44,8 @@ def changes_between(state: DeltaState, base: Snapshot, target: Snapshot) -> Chan
     added: list[AddFile] = []
     removed: list[AddFile | RemoveFile] = []
     for commit in state.segment.commits(base.snapshot_id):
+        if commit.metadata is not None:
+            _check_columns(base, state)
         if commit.version <= target.snapshot_id:
             added += (add for add in commit.adds if add.data_change)
             removed += (remove for remove in commit.removes if remove.data_change)
@@ -109,6 +111,16 @@ def _as_added(files: Sequence[AddFile | RemoveFile], base: Snapshot, state: Delt
                 f"{state.location}: {file.path}: expected in the log how it was added, since it was removed after "
                 f"version {base.snapshot_id}"
             )
+
+
+def _check_columns(base: Snapshot, state: DeltaState) -> None:
+    """Raise UnsupportedError for other partition columns: their order is part of the key of a partition's sketch."""
+    now = state.metadata.partition_columns
+    if (found := state.segment.at(base.snapshot_id).protocol_and_metadata[1].partition_columns) != now:
+        raise UnsupportedError(
+            f"{state.location}: expected partition columns as in version {state.segment.version} "
+            f"({', '.join(now) or 'none'}), found {', '.join(found) or 'none'} in version {base.snapshot_id}"
+        )
 
 
 def _check_partitions(removed: Iterable[AddFile], state: DeltaState) -> None:
