@@ -6,6 +6,7 @@ import dataclasses
 
 from puffin.index.home import Index
 from puffin.index.manifest import IndexManifest
+from puffin.index.value_hashes import is_indexable
 from puffin.tables.base import Column
 from puffin.tables.scan_task import FileScanTask
 from puffin.tables.snapshot import TableSnapshot
@@ -13,8 +14,12 @@ from puffin.tables.state import TableState
 
 
 def indexed_columns(state: TableState, manifest: IndexManifest) -> dict[Column, float]:
-    """The columns of the table that an index has, with their rates of false positives."""
-    keys = ((column, state.key_of(column)) for column in state.columns)
+    """
+    The columns of the table that an index has, with their rates of false positives.
+
+    A column that has become a boolean since is none of them.
+    """
+    keys = ((column, state.key_of(column)) for column in state.columns if is_indexable(column.type))
     return {column: manifest.columns[key] for column, key in keys if key in manifest.columns}
 
 

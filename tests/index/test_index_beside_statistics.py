@@ -126,6 +126,18 @@ def test_index_is_caught_up_though_statistics_are_current(tmp_path: Path) -> Non
     assert matched(path, f"k = {key}") == 1
 
 
+def test_column_that_became_a_boolean_leaves_the_index(tmp_path: Path) -> None:
+    path = str(tmp_path / "table")
+    append(path, 1)
+    index(path, IndexOptions(columns=("k", "v")))
+    replacement = pa.table({"k": [1, 2], "v": [True, False]})
+    write_deltalake(path, replacement, mode="overwrite", schema_mode="overwrite")
+    report = analyze(path)
+    assert [column.ndv for column in report.columns] == [2, 2]
+    assert report.index is not None
+    assert [each.column.name for each in report.index.columns] == ["k"]
+
+
 def test_column_that_is_not_analyzed_is_indexed(tmp_path: Path) -> None:
     path = str(tmp_path / "table")
     append(path, 2)
