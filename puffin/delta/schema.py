@@ -180,7 +180,7 @@ class _SchemaReader:
             type_, inside = self._type(field.get("type"), place)
             if _was_float(field):
                 self.widened_floats.add(field_id)
-            if _CHAR.search(str(_metadata(field).get(_SPARKS_TYPE))):
+            if _CHAR.search(f"{field.get('type')} {_metadata(field).get(_SPARKS_TYPE)}"):
                 self.with_char.add(place.path[0])
             required = field.get("nullable") is False
             schema.append({"id": field_id, "name": field["name"], "required": required, "type": type_})
