@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import threading
 import weakref
 from collections.abc import Callable, Hashable
@@ -102,7 +103,7 @@ class TableCache:
         self._max_tables = max_tables
         self._clock = clock
         self._lock = threading.Lock()  # guards changes; never held during I/O
-        self._gates: weakref.WeakValueDictionary[str, Gate] = weakref.WeakValueDictionary()
+        self._gates: weakref.WeakValueDictionary[str, _TableGate] = weakref.WeakValueDictionary()
         self._tables: dict[str, _KeptTable] = {}
         self.answers: dict[Hashable, Kept] = {}
         self.counts = Counts()
@@ -130,16 +131,18 @@ class TableCache:
         with self._lock:
             gate = self._gates.get(table)
             if gate is None:
-                gate = self._gates[table] = Gate(self._clock)
+                gate = self._gates[table] = _TableGate(self._clock)
         find, make = partial(self._fresh, table, selector, arrived), partial(self._renew, table, selector, gate)
         return gate.make(selector, arrived, find, make)
 
     def expire(self, table: str) -> None:
-        """Make every view of the table check for commits before its next use."""
-        kept = self._tables.get(table)
-        if kept is not None:
+        """Make every view of the table check for commits before its next use; a check under way does not count."""
+        with self._lock:
+            gate, kept = self._gates.get(table), self._tables.get(table)
             now = self._clock()
-            for view in kept.views.values():
+            if gate is not None:
+                gate.expired_at = now
+            for view in () if kept is None else kept.views.values():
                 view.fresh_until = min(view.fresh_until, now)
 
     def _fresh(self, table: str, selector: SnapshotSelector, now: float) -> View | None:
@@ -147,7 +150,10 @@ class TableCache:
         view = None if kept is None else kept.views.get(selector)
         return view if view is not None and view.is_fresh_at(now) else None
 
-    def _renew(self, name: str, selector: SnapshotSelector, gate: Gate) -> View:
+    def _fresh_until(self, gate: _TableGate, began: float) -> float:
+        return began + self._ttl if began >= gate.expired_at else began
+
+    def _renew(self, name: str, selector: SnapshotSelector, gate: _TableGate) -> View:
         kept = self._tables.get(name)
         if kept is not None and (views := kept.views):
             try:
@@ -171,17 +177,18 @@ class TableCache:
             self.counts.metadata_reads += 1
             opened = _without_history(opened)
         elif view is not None:
-            view.opened = opened  # its credentials may be fresher
-            view.fresh_until = began + self._ttl
-            view.used = began
+            with self._lock:
+                view.opened = opened  # its credentials may be fresher
+                view.fresh_until = self._fresh_until(kept.gate, began)
+                view.used = began
             return view
         return self._keep(name, kept, selector, opened, began)
 
     def _keep(
         self, name: str, kept: _KeptTable, selector: SnapshotSelector, opened: TableSnapshot, began: float
     ) -> View:
-        view = View(opened, Gate(self._clock), began, began + self._ttl)
         with self._lock:
+            view = View(opened, Gate(self._clock), began, self._fresh_until(kept.gate, began))
             views = {**kept.views, selector: view}
             gone = [kept.views[selector]] if selector in kept.views else []
             if len(views) > MOST_VIEWS:
@@ -207,9 +214,15 @@ class TableCache:
                 del self.answers[question]
 
 
+class _TableGate(Gate):
+    """Of a table; what began before ``expired_at`` may not know of the newest commit."""
+
+    expired_at = -math.inf
+
+
 @dataclasses.dataclass(slots=True, eq=False)
 class _KeptTable:
-    gate: Gate  # shared by all callers while the table is cached
+    gate: _TableGate  # shared by all callers while the table is cached
     views: _Views = dataclasses.field(default_factory=dict)
 
     @property

@@ -16,6 +16,8 @@ from deltalake import write_deltalake
 
 import puffin
 from puffin.errors import ColumnNotFound, FileNotFound, StorageError, TableNotFound, UsageError
+from puffin.iceberg.catalogs.directory import IcebergDirectory
+from puffin.iceberg.table import IcebergSnapshot
 from puffin.load import Tables
 from puffin.lookup import Lookup, Question
 from puffin.storage import LocalStore
@@ -138,6 +140,38 @@ def test_recreated_table_is_noticed(lookup, clock, directory, entry_of):
     directory("t", entry_of(10, {1: 77}))
     clock.now += 10
     assert lookup.ndv(str(table), ["a"]).columns[0].ndv == 77
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_check_under_way_does_not_count_for_who_asks_after_a_commit(lookup, clock, directory, monkeypatch, is_known):
+    """The answer of the check was made before the commit, and arrives after the caller has."""
+    table = directory("t")
+    name = str(table.root)
+    if is_known:
+        lookup.opened(name)
+        clock.now += 10
+    opened = []
+
+    def commit_meanwhile(method):
+        def checked(*arguments):
+            found = method(*arguments)
+            if not opened:
+                table.commit(snapshots=(10, 20))
+                clock.now += 1
+                caller = threading.Thread(target=lambda: opened.append(lookup.opened(name, checked=True).snapshot_id))
+                opened.append(caller)
+                caller.start()
+                caller.join(0.1)  # it waits for this check
+            return found
+
+        return checked
+
+    monkeypatch.setattr(IcebergSnapshot, "refreshed", commit_meanwhile(IcebergSnapshot.refreshed))
+    monkeypatch.setattr(IcebergDirectory, "open", commit_meanwhile(IcebergDirectory.open))
+    assert lookup.opened(name).snapshot_id == 10
+    caller, *_ = opened
+    caller.join()
+    assert opened[1:] == [20]
 
 
 # --- errors -------------------------------------------------------------------------------------------------------
