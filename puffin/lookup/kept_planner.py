@@ -45,8 +45,7 @@ class KeptPlanner:
 
     def _reset(self, opened: TableSnapshot) -> None:
         self._opened = opened
-        # An opening of its own: the view's would keep the files that it has planned.
-        self._planner = Planner(dataclasses.replace(opened), self._rows)
+        self._planner = Planner(_opened_again(opened), self._rows)
         self._index: FoundIndex | None = None
         self._index_until: float | None = None
         self._plans: OrderedDict[Filter | None, FilePlan] = OrderedDict()
@@ -95,7 +94,7 @@ class KeptPlanner:
             until, opened = view.fresh_until, view.opened  # in this order: an opening is never older than its time
             with self._lock:
                 known, index = self._planner, self._index
-                planner = known if opened is self._opened else known.reopened(opened)
+                planner = known if opened is self._opened else known.reopened(_opened_again(opened))
                 if index is not None and self._index_until == until:
                     return planner, index if planner is known else planner.reopened_index(index)
             found = planner.find_index()
@@ -105,6 +104,11 @@ class KeptPlanner:
                         self._plans.clear()
                     self._opened, self._planner, self._index, self._index_until = opened, planner, found, until
             return planner, found
+
+
+def _opened_again(opened: TableSnapshot) -> TableSnapshot:
+    """An opening of the planner's own: the view's would keep the files that it has planned."""
+    return dataclasses.replace(opened)
 
 
 class KeptPlanners:

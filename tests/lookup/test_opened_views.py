@@ -7,15 +7,18 @@ import gc
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from puffin.index.table_index import RowCache
 from puffin.load import load_table
 from puffin.lookup import Lookup
 from puffin.lookup.cache import MOST_VIEWS
+from puffin.lookup.kept_planner import KeptPlanner
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.snapshot import TableSnapshot
 from stats_jobs.index import index
@@ -93,3 +96,14 @@ def test_new_index_is_found_after_the_time_to_live(
     assert lookup.plan_opened(openings([]), "other = 2").index.columns == ()
     now[0] = 5
     assert lookup.plan_opened(openings([]), "other = 2").index.columns == ("other",)
+
+
+def test_opening_of_a_caller_keeps_no_files(openings: Callable[[list[str]], TableSnapshot]) -> None:
+    """Also after files were dropped to make room, so that they can be dropped again."""
+    both = [SimpleNamespace(opened=openings([]), fresh_until=1, used=0, planner=None) for _ in range(2)]
+    planner = KeptPlanner(both[0].opened, RowCache())
+    for view in both:
+        planner.plan("k = 1", view)
+        assert planner.files_total == 3
+        planner.drop_files()
+    assert [view.opened.is_planned for view in both] == [False, False]
