@@ -266,8 +266,8 @@ def test_plans_are_forgotten_after_ten_minutes() -> None:
 
 
 def test_plans_of_many_snapshots_make_room_for_newer_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The files of a snapshot count once, and the newest plan stays even if it is too large by itself."""
-    monkeypatch.setattr("puffin.server.iceberg.plans._MOST_FILES", 25)
+    """The files of a snapshot count once, and those of the newest plan not at all."""
+    monkeypatch.setattr("puffin.server.iceberg.plans._MOST_FILES", 15)
 
     def story(future: Callable[[], Any]) -> None:
         plans = Plans()
@@ -287,13 +287,14 @@ def test_plans_of_many_snapshots_make_room_for_newer_ones(monkeypatch: pytest.Mo
             return [is_known(id_) for id_ in ids]
 
         first, second, third, large = ([0] * count for count in (10, 10, 10, 100))
+        running = plans.keep(OWNER, future())
         of_first = [keep(first) for _ in range(9)]
         ids = [*of_first, keep(second)]
-        assert all(known(*ids))
+        assert all(known(running, *ids))
         ids.append(keep(third))
-        assert known(*ids) == [False] * 9 + [True, True]
-        ids.append(keep(large))
-        assert known(*ids) == [False] * 11 + [True]
+        assert known(running, *ids) == [True] + [False] * 9 + [True, True]
+        ids += [keep(large), keep(large)]
+        assert known(running, *ids) == [True] + [False] * 10 + [True, True, True]
 
     on_a_loop(story)
 

@@ -14,7 +14,7 @@ import re
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from puffin.rest_catalog.errors import PlanNotFound, PlanTaskNotFound
 from puffin.rest_catalog.names import TableName
@@ -24,7 +24,7 @@ from puffin.server.problems import Problem
 _SECONDS = 600.0
 _MOST = 1_000
 _MOST_BYTES = 256 * 1024 * 1024  # without the files of snapshots
-_MOST_FILES = 1_000_000  # each takes almost a KiB
+_MOST_FILES = 1_000_000  # of other snapshots than that of the newest plan; each takes almost a KiB
 _MOST_RUNNING = 64
 _ID_BYTES = 24
 _NUMBER = re.compile("[0-9]{1,9}")
@@ -96,17 +96,22 @@ class Plans:
         now = self._clock()
         while self._kept:
             oldest = next(iter(self._kept.values()))
-            if oldest.until >= now and (len(self._kept) == 1 or self._have_room):
-                return
+            if oldest.until >= now and len(self._kept) < _MOST:
+                break
             self._kept.popitem(last=False)[1].making.cancel()
+        made = {id_: planned for id_, kept in self._kept.items() if (planned := kept.made) is not None}
+        for id_ in list(made)[:-1]:  # the newest stays, however large
+            if _has_room(made.values()):
+                break
+            del self._kept[id_], made[id_]
 
-    @property
-    def _have_room(self) -> bool:
-        made = [planned for kept in self._kept.values() if (planned := kept.made) is not None]
-        # Plans of one snapshot share its files; the lookup may have forgotten those of older snapshots.
-        files = {id(planned.plan.all_files): len(planned.plan.all_files) for planned in made}
-        size = sum(planned.size for planned in made)
-        return len(self._kept) < _MOST and size <= _MOST_BYTES and sum(files.values()) <= _MOST_FILES
+
+def _has_room(made: Iterable[PlannedScan]) -> bool:
+    """Whether plans, the newest last, do not take too much memory."""
+    # Plans of one snapshot share its files; the lookup may have forgotten those of older snapshots.
+    *others, newest = ({id(planned.plan.all_files): len(planned.plan.all_files)} for planned in made)
+    files = sum({key: count for each in others for key, count in each.items() if key not in newest}.values())
+    return sum(planned.size for planned in made) <= _MOST_BYTES and files <= _MOST_FILES
 
 
 def plan_tasks(id_: str, planned: PlannedScan) -> list[str]:
