@@ -34,7 +34,7 @@ ROOMS = {
         *("statistics", "storage", "tables", "values", "version"),
     },
     "iceberg": {"cached", "errors", "files", "format", "kernels", "storage", "tables", "values", "version", "work_off"},
-    "delta": {"cached", "errors", "storage", "tables", "values", "version"},
+    "delta": {"cached", "errors", "storage", "tables", "values", "version", "work_off"},
     "clean": {"index", "statistics", "storage", "tables"},
     "load": {"cached", "delta", "errors", "iceberg", "storage", "tables"},
     "estimates": {"cached", "sketches", "tables", "values"},

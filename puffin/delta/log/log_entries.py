@@ -7,9 +7,12 @@ Log entries never change, so what was parsed stays true; their number is limited
 from __future__ import annotations
 
 import threading
+from collections import deque
+from collections.abc import Iterable
 
 from puffin.delta.log.actions import Commit, parse_commit
 from puffin.storage import FileInfo, LocalStore, Store
+from puffin.work_off import work_off
 
 _READERS = 8  # of log entries, at the same time
 _KEPT_ACTIONS = 200_000  # on files, plus one for each kept log entry
@@ -31,20 +34,17 @@ class LogEntries:
         missing = [(version, file) for version, file in entries if file not in found]
         # A local file is read in less time than a thread takes to start.
         if len(missing) > (_READERS if isinstance(self._store, LocalStore) else 1):
-            from concurrent.futures import ThreadPoolExecutor
-
-            with ThreadPoolExecutor(_READERS) as pool:
-                parsed = list(pool.map(self._parse, missing))
+            parts = work_off(deque(missing), self._parsed, threads=_READERS, alone_seconds=0, name="puffin-log")
         else:
-            parsed = [self._parse(entry) for entry in missing]
-        for (_, file), commit in zip(missing, parsed, strict=True):
-            found[file] = commit
-            self._keep(file, commit)
+            parts = [self._parsed(missing)]
+        parsed = {file: commit for part in parts for file, commit in part.items()}
+        for _, file in missing:  # in their order, so that the latest are kept
+            self._keep(file, parsed[file])
+        found |= parsed
         return [found[file] for _, file in entries]
 
-    def _parse(self, entry: tuple[int, FileInfo]) -> Commit:
-        version, file = entry
-        return parse_commit(self._store.read(file.uri), version, file.uri)
+    def _parsed(self, entries: Iterable[tuple[int, FileInfo]]) -> dict[FileInfo, Commit]:
+        return {file: parse_commit(self._store.read(file.uri), version, file.uri) for version, file in entries}
 
     def _keep(self, file: FileInfo, commit: Commit) -> None:
         with self._lock:
