@@ -69,8 +69,10 @@ def facts_of_column(opened: TableSnapshot, column: Column, now: Interval) -> Rea
     values, errors = ({}, []) if sketch is None else _read(stored, sketch)
     distribution, counts = DISTRIBUTION.of(values), ROW_COUNTS.of(values)
     distribution = None if distribution is None or counts is None else distribution.with_exact(counts)
-    if summary.null_count is None:
+    if distribution is not None and summary.null_count is None:
         distribution = None  # it has no nulls and no empty strings, so how many rows have which would be unknown
+        if sketch is not None and sketch.footer_error is not None:
+            errors.append(sketch.footer_error)
     type_ = column.type if sketch is None or sketch.type is None else sketch.type
     # Without a usable sketch, the stored bounds may be those of other values.
     least, greatest = (None, None) if sketch is None else (summary.min, summary.max)

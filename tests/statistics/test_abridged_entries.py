@@ -126,6 +126,7 @@ def test_rows_without_a_hash_are_not_taken_for_nulls_if_the_file_is_lost(shared,
         for where, true in (("s is null", 0), ("s = ''", 300), ("s != 'b'", 1000 + added), ("s > ''", 700 + added)):
             _, lower, upper = asked.estimate(table.name, where).rows.rounded()
             assert lower <= true <= upper, where
+        assert "cannot be read" in asked.distribution(table.name, "s").reason
         table.append(pa.table({"s": ["c"] * 500}))
 
 
