@@ -82,8 +82,13 @@ class CallersCatalog:
     def config(self) -> dict[str, Any]:
         """What the catalog has its clients use, apart from its address; scans are planned here."""
         config = self.upstream.newest_config(self.caller)
+        signers = config.signers({**config.defaults, **config.overrides})
         more = {"endpoints": [CREDENTIALS_ENDPOINT]} if config.vends else {}
-        return {"defaults": config.defaults, "overrides": {**config.overrides, KEY: SERVER}, **more}
+        return {
+            "defaults": {**signers, **config.with_addresses(config.defaults)},
+            "overrides": {**config.with_addresses(config.overrides), KEY: SERVER},
+            **more,
+        }
 
     def namespaces(self, parent: Levels, page: Page = WHOLE) -> Listed[Levels]:
         """The namespaces right below one, or at the top."""

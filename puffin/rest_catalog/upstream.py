@@ -31,6 +31,9 @@ _GRANTS = ("authorization", "x-iceberg-access-delegation")
 _HEEDED = ("retry-after", "www-authenticate")
 _SEPARATOR = "%1F"
 _OUR_BUSINESS = ("uri", "prefix", "namespace-separator", KEY)
+_ADDRESSES = ("refresh-credentials-endpoint", "oauth2-server-uri")
+_REMOTE_SIGNING = "remote-signing-enabled"
+_SIGNERS = ("signer.uri", "s3.signer.uri")
 _CONFIG_SECONDS = 300.0
 _MOST_CONFIGS = 1_000
 _LONGEST_MESSAGE = 1_000
@@ -92,8 +95,18 @@ class UpstreamConfig:
         """The address of a table or of what is below it."""
         return self.path(table.namespace, "tables", table.name, *more)
 
-    def absolute(self, place: str) -> str:
-        """An address that may be relative to the catalog's."""
+    def with_addresses(self, properties: Mapping[str, Any]) -> dict[str, Any]:
+        """Properties as our clients need them: a client takes relative addresses for ours."""
+        return {
+            name: self._absolute(value) if name.endswith(_ADDRESSES) and isinstance(value, str) else value
+            for name, value in properties.items()
+        }
+
+    def signers(self, properties: Mapping[str, Any]) -> dict[str, str]:
+        """Who signs requests for files, if clients are to ask for that: by default the catalog itself."""
+        return dict.fromkeys(_SIGNERS, self.uri) if any(name.endswith(_REMOTE_SIGNING) for name in properties) else {}
+
+    def _absolute(self, place: str) -> str:
         return place if "://" in place else urljoin(f"{self.uri}/", place.lstrip("/"))
 
 

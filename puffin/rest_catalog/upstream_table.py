@@ -20,6 +20,7 @@ from puffin.iceberg.vended import lent_properties
 from puffin.rest_catalog.names import TableName
 from puffin.rest_catalog.planning_mode import CLIENT, KEY
 from puffin.rest_catalog.upstream import UpstreamConfig
+from puffin.storage import join
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.state import TableState
 from puffin.tables.statistics_json import typed
@@ -28,9 +29,6 @@ _MOST_STATES = 1_000
 _DIGEST_BYTES = 16
 _CREDENTIALS, _RESTRICTIONS = "storage-credentials", "read-restrictions"
 _GRANT = re.compile("key|token|secret|sas|credential|password|role|profile|connection-string")
-_FRESH_CREDENTIALS = "refresh-credentials-endpoint"
-_REMOTE_SIGNING = "remote-signing-enabled"
-_SIGNERS = ("signer.uri", "s3.signer.uri")
 
 
 class States:
@@ -65,7 +63,12 @@ class States:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UpstreamTable:
-    """The answer to one caller who loads a table; it holds secrets."""
+    """
+    The answer to one caller who loads a table; it holds secrets.
+
+    Attributes:
+        location: The file of its metadata, or their folder: the protocol lets a catalog keep the file to itself.
+    """
 
     name: TableName
     location: str
@@ -76,7 +79,11 @@ class UpstreamTable:
     def of(cls, name: TableName, answer: Mapping[str, Any]) -> UpstreamTable:
         """From the answer's document; StorageError if it is of another form."""
         try:
-            location, document = typed(answer, "metadata-location", str), typed(answer, "metadata", dict)
+            document = typed(answer, "metadata", dict)
+            if answer.get("metadata-location") is None:
+                location = join(typed(document, "location", str), "metadata")
+            else:
+                location = typed(answer, "metadata-location", str)
             if answer.get("config") is not None:
                 typed(answer, "config", dict)
             for each in answer.get(_CREDENTIALS) or ():
@@ -116,21 +123,12 @@ class UpstreamTable:
 
     def body(self, mode: Mapping[str, str], config: UpstreamConfig) -> bytes:
         """The answer for our client: as it was but for who plans, and for addresses that were relative to another."""
-        of_table = _absolute(self._config, config)
-        if any(name.endswith(_REMOTE_SIGNING) for name in of_table):
-            of_table = {**dict.fromkeys(_SIGNERS, config.uri), **of_table}
+        of_table = {**config.signers(self._config), **config.with_addresses(self._config)}
         changed: dict[str, Any] = {"config": {**of_table, **mode}}
         if vended := self.answer.get(_CREDENTIALS):
-            changed[_CREDENTIALS] = [{**each, "config": _absolute(each["config"], config)} for each in vended]
+            changed[_CREDENTIALS] = [{**each, "config": config.with_addresses(each["config"])} for each in vended]
         return json.dumps({**self.answer, **changed}, separators=(",", ":")).encode()
 
     @property
     def _config(self) -> Mapping[str, Any]:
         return self.answer.get("config") or {}
-
-
-def _absolute(properties: Mapping[str, Any], config: UpstreamConfig) -> dict[str, Any]:
-    return {
-        name: config.absolute(value) if name.endswith(_FRESH_CREDENTIALS) and isinstance(value, str) else value
-        for name, value in properties.items()
-    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -187,6 +188,33 @@ def test_relative_addresses_become_those_of_the_catalog(loaded: Callable[..., Up
     assert f'"{name}":"http://up/catalog/v1/fresh"' in body
     assert '"s3.signer.uri":"http://up/catalog"' in body
     assert '"signer.uri":"https://signer"' in body
+
+
+def test_addresses_that_the_catalog_gives_for_all_tables_are_its_own() -> None:
+    class Configured(Http):
+        def get(self, *_: Any) -> Answer:
+            defaults = {"oauth2-server-uri": "v1/oauth/tokens", "s3.signer.uri": "https://signer"}
+            document = {"defaults": defaults, "overrides": {"s3.remote-signing-enabled": "true"}}
+            return Answer(200, {}, json.dumps(document).encode())
+
+    catalog = CallersCatalog(Lookup(), Upstream({"uri": "http://up"}, Configured()), States(), Caller())
+    assert catalog.config() == {
+        "defaults": {
+            "oauth2-server-uri": "http://up/v1/oauth/tokens",
+            "signer.uri": "http://up",
+            "s3.signer.uri": "https://signer",
+        },
+        "overrides": {"s3.remote-signing-enabled": "true", "scan-planning-mode": "server"},
+    }
+
+
+@pytest.mark.parametrize("said", [{}, {"metadata-location": None}])
+def test_catalog_may_keep_the_place_of_the_metadata_to_itself(
+    table_document: Callable[..., dict[str, Any]], said: dict[str, None]
+) -> None:
+    credentials = [{"prefix": "s3://bucket/t/", "config": {"s3.access-key-id": "vended"}}]
+    answer = {"metadata": table_document("s3://bucket/t"), "storage-credentials": credentials, **said}
+    assert io_properties(UpstreamTable.of(TABLE, answer))["s3.access-key-id"] == "vended"
 
 
 def test_nothing_shows_the_token_of_a_caller() -> None:
