@@ -181,7 +181,7 @@ def _why_old(due: Due, status: TableStatus, now: float) -> str | None:
         if share is None:
             return "the number of changed rows is unknown"
         if share >= due.rows_changed and share > 0:
-            return f"{shown_share(round(share, 4))} of the rows changed"
+            return f"{shown_share(round(share, 4))} of the rows in changed files"
     if due.snapshots is not None and (behind is None or behind >= due.snapshots):
         return "the number of snapshots since is unknown" if behind is None else f"{behind:,} snapshots behind"
     lacks_only_index = behind == 0 and not status.bytes_to_read and status.index_files_missing != 0

@@ -3,7 +3,7 @@ How well statistics and index describe a table now, as one number that sorts tab
 
 A table without statistics has 0, as does one that cannot be read. Otherwise it has 100 points, less
 
-- up to 50 for the share of its rows that came or went since the statistics, all 50 if that is unknown;
+- up to 50 for the share of its rows in files that came or went since the statistics, all 50 if that is unknown;
 - up to 30 for the share of its columns that have no statistics;
 - up to 20 for the share of its files that the index lacks, all 20 if the index cannot be read;
 - 10 if the next run has to read more than these changes, or has to repair an entry.
@@ -122,7 +122,7 @@ def rows_lost(share: float | None) -> Loss:
     """The loss for the share of rows that changed since the statistics."""
     if share is None:
         return Loss(_ROWS, "the number of rows changed since the statistics is unknown")
-    return Loss(_ROWS * share, f"{about_share(share)} of the rows came or went since the statistics")
+    return Loss(_ROWS * share, f"{about_share(share)} of the rows are in files that came or went since the statistics")
 
 
 def columns_lost(missing: int, total: int) -> Loss:

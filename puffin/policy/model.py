@@ -32,7 +32,7 @@ class Due:
     When a table is due: as soon as one of the conditions holds, and never if ``never``.
 
     Attributes:
-        rows_changed: The share of rows that changed since its statistics, from 0 to 1.
+        rows_changed: The share of its rows in files that came or went since its statistics, from 0 to 1.
         snapshots: How many snapshots have changed its rows since.
         age: Seconds since the snapshot of its statistics, if anything is to be done.
         index_files: How many files its index lacks.
@@ -53,7 +53,7 @@ class Due:
         if self.never:
             return "never"
         limits = [
-            None if self.rows_changed is None else f"{shown_share(self.rows_changed)} of the rows changed",
+            None if self.rows_changed is None else f"{shown_share(self.rows_changed)} of the rows in changed files",
             None if self.snapshots is None else f"{self.snapshots:,} snapshots behind",
             None if self.age is None else f"statistics {shown_seconds(self.age)} old",
             {None: None, 1: "the index lacks a file"}.get(

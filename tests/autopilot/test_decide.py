@@ -42,7 +42,7 @@ BEHIND = TableStatus(
     index_bytes_to_read=0,
     bytes_to_read=MIB,
     health=98,
-    reason="4 % of the rows came or went",
+    reason="4 % of the rows are in files that came or went",
 )
 COLUMNS = {"id": "long", "name": "string"}
 
@@ -62,8 +62,8 @@ def due(**conditions: Any) -> Rule:
 @pytest.mark.parametrize(
     ("conditions", "changes", "why"),
     [
-        ({"rows_changed": 0.04}, {}, "4 % of the rows changed"),
-        ({"rows_changed": 0.0}, {}, "4 % of the rows changed"),
+        ({"rows_changed": 0.04}, {}, "4 % of the rows in changed files"),
+        ({"rows_changed": 0.0}, {}, "4 % of the rows in changed files"),
         ({"rows_changed": 0.05}, {}, None),
         ({"rows_changed": 0.0}, {"rows_changed_share": 0.0}, None),
         ({"rows_changed": 0.9}, {"rows_changed_share": None}, "the number of changed rows is unknown"),
@@ -76,7 +76,7 @@ def due(**conditions: Any) -> Rule:
         ({"age": HOUR}, {"snapshots_behind": 0, "bytes_to_read": 9}, "statistics 1h old"),
         ({"age": HOUR}, {"snapshots_behind": 0, "bytes_to_read": 0, "index_files_missing": 2}, None),
         ({"age": HOUR}, {"statistics_timestamp_ms": None}, "the age of the statistics is unknown"),
-        ({"rows_changed": 0.05}, {"oldest": Since(0, 9, 0.5)}, "50 % of the rows changed"),
+        ({"rows_changed": 0.05}, {"oldest": Since(0, 9, 0.5)}, "50 % of the rows in changed files"),
         ({"snapshots": 9}, {"oldest": Since(0, 9, 0.5)}, "9 snapshots behind"),
         ({"age": 2 * HOUR}, {"oldest": Since(int((NOW - DAY) * 1000), 9, 0.5)}, "statistics 1d old"),
         ({"age": DAY}, {"statistics_timestamp_ms": int((NOW - 8.6 * DAY) * 1000)}, "statistics 8d old"),
@@ -118,8 +118,8 @@ def test_index_is_due_by_files_and_new_columns(rule: Rule, changes: dict[str, An
 def test_table_that_keeps_changing_is_run_at_most_every_so_often() -> None:
     rule = due(rows_changed=0.01, at_most_every=2 * HOUR)
     waits = judge(seen(rule=rule), NOW)
-    assert (waits.state, waits.why) == (WAITING, "4 % of the rows changed; waits for 1h")
-    assert judge(seen(rule=rule), NOW + 62.5).why == "4 % of the rows changed; waits for 58m"
+    assert (waits.state, waits.why) == (WAITING, "4 % of the rows in changed files; waits for 1h")
+    assert judge(seen(rule=rule), NOW + 62.5).why == "4 % of the rows in changed files; waits for 58m"
     assert judge(seen(rule=rule), NOW + HOUR).state == DUE
     ran = Past(ended={"prod:t": NOW - 60})
     old = {"statistics_timestamp_ms": 0}

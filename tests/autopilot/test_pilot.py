@@ -61,7 +61,7 @@ def test_only_what_changed_beyond_the_threshold_runs_again(lake: Path, pilot_of:
     append(lake / "b", 50)
     events.clear()
     pilot.run(once=True)
-    assert [(Path(event.table).name, event.reason) for event in events] == [("b", "20 % of the rows changed")]
+    assert [(Path(event.table).name, event.reason) for event in events] == [("b", "20 % of the rows in changed files")]
     assert (health(lake / "a"), health(lake / "b")) == (99, 100)
 
 

@@ -116,7 +116,7 @@ def test_people_read_a_line_for_each_table(puffin: Callable[..., Any], policy: P
     assert head == f"{policy}: valid; 10.0 GiB a day, 4 tables at once, from 22:00 to 06:00 UTC"
     assert carts.split()[:6] == ["prod:", "shop.carts", "line", "12", "id", "id"]
     assert carts.endswith("without values: name; set by the owner: puffin-sidecar.columns")
-    assert "5 % of the rows changed or the index lacks a file, at most every 0s" in orders
+    assert "5 % of the rows in changed files or the index lacks a file, at most every 0s" in orders
     assert events.split()[-1] == "never"
     assert puffin("policy", "check", policy, "--file-only").text == f"{head}\n"
 

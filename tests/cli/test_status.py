@@ -58,7 +58,7 @@ def test_document_has_the_keys_of_the_contract(puffin: Callable[..., Any], root:
         "index-files-missing": 0,
         "bytes-to-read": new.stat().st_size,
         "health": 90,
-        "reason": "20 % of the rows came or went since the statistics",
+        "reason": "20 % of the rows are in files that came or went since the statistics",
         "error": None,
     }
     assert (bare["health"], bare["columns-missing"], current["health"]) == (0, ["k"], 100)
@@ -72,7 +72,7 @@ def test_people_see_a_table_with_the_worst_first(puffin: Callable[..., Any], roo
         ["90", str(root / "db/behind")],
         ["100", str(root / "current")],
     ]
-    assert lines[1].endswith("20 % of the rows came or went since the statistics")
+    assert lines[1].endswith("20 % of the rows are in files that came or went since the statistics")
 
 
 def test_table_that_cannot_be_read_does_not_stop_the_others(puffin: Callable[..., Any], root: Path) -> None:

@@ -108,7 +108,7 @@ def test_appended_files_are_what_changed_and_what_is_read(analyzed):
     assert (found.snapshot_id, found.statistics_snapshot_id, found.snapshots_behind) == (3, 0, 2)
     assert found.rows_changed_share == 0.2
     assert found.bytes_to_read == sum(size for name, size in sizes(analyzed).items() if name not in before)
-    assert (found.health, found.reason) == (90, "20 % of the rows came or went since the statistics")
+    assert (found.health, found.reason) == (90, "20 % of the rows are in files that came or went since the statistics")
 
 
 def test_only_nothing_is_0_and_only_all_is_100_per_cent():
