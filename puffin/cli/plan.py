@@ -59,11 +59,13 @@ def _lines(plan: FilePlan, *, explain: bool) -> Iterator[str]:
     yield f"{plan.files_matched:,} of {counted(len(plan.all_files), 'file')}, {matched} of {total}"
     pruned = plan.pruned
     yield f"excluded by partition {pruned.partition:,}, by bounds {pruned.bounds:,}, by index {pruned.index:,}"
+    if plan.where is not None and not (plan.predicates or plan.files_matched):
+        yield "no row can match this filter, whatever the files hold"
     if plan.index.columns:
         yield f"index of {', '.join(plan.index.columns)}: covers {counted(plan.index.files_covered, 'file')}"
     for warning in plan.warnings:
         yield f"warning: {warning}"
-    if explain:
+    if explain and plan.predicates:
         yield from aligned(
             [
                 ("predicate", "partition", "bounds", "index"),

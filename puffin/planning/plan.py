@@ -303,7 +303,9 @@ class Planner:
 def _evaluate(expression: Expression, shape: tuple[int, int], answers: Iterator[Flags]) -> Flags:
     """What a filter tells of each file after each step; takes the answers of its predicates in their order."""
     if isinstance(expression, Constant):
-        return np.full(shape, expression.value, np.bool_)
+        flags = np.full(shape, expression.value, np.bool_)
+        flags[0] = True  # no partition tells: bounds of the column's type do
+        return flags
     if isinstance(expression, Combination):
         parts = (_evaluate(part, shape, answers) for part in expression.parts)
         return all_of(parts) if expression.is_and else any_of(parts)

@@ -80,6 +80,16 @@ def test_plan_explains_what_each_test_excludes(puffin: Command, table: Path) -> 
     assert "excluded by partition 2, by bounds 0, by index 2" in text
 
 
+def test_plan_for_a_value_that_the_type_lacks_names_bounds_and_no_partition(puffin: Command, table: Path) -> None:
+    for where in ("k = 1.5", f"k = 1.5 and p = 'part 0' and k = {key_of(2)}"):
+        document = puffin("plan", table, "--where", where, "--json").document
+        assert document["pruned"]["partition"] == (2 if "part" in where else 0)
+        assert sum(document["pruned"].values()) == FILES
+    text = puffin("plan", table, "--where", "k = 99999999999999999999", "--explain").text
+    assert "excluded by partition 0, by bounds 4, by index 0\nno row can match this filter" in text
+    assert "predicate" not in text
+
+
 def test_plan_leaves_the_index_out_if_asked_to(puffin: Command, table: Path) -> None:
     puffin("index", table, "--columns", "k")
     where = f"k = {key_of(1)}"
