@@ -18,7 +18,7 @@ from puffin.estimates.facts import ColumnFacts
 from puffin.estimates.hashed_rows import Found, HashedRows, values_left
 from puffin.estimates.interval import NOTHING, Interval
 from puffin.estimates.known_values import KnownValues
-from puffin.estimates.methods import AVERAGE, BOUNDS, EXACT, NULL_COUNT, UNKNOWN
+from puffin.estimates.methods import AVERAGE, BOUNDS, COUNTED, EXACT, NULL_COUNT, SAMPLE, UNKNOWN
 from puffin.estimates.ordered_rows import OrderedRows
 from puffin.estimates.spread import Spread
 from puffin.estimates.value_range import most_values, share_of_range, within_bounds
@@ -168,6 +168,8 @@ class ColumnRows:
         if not wanted.spans and not wanted.nan:
             return (self.nulls, self._by_nulls) if wanted.null else (NOTHING, EXACT)
         rows, method = self._without_order(wanted, z) if self._ordered is None else self._ordered.find(wanted, z)
+        if method == SAMPLE and rows.is_exact:
+            method = COUNTED  # the sample or the row counts have each of the values, or prove that no row has it
         if wanted.null:
             rows = rows.plus(self.nulls)
         return rows.within(0, self.facts.rows), method

@@ -3,6 +3,7 @@
 EXACT = "all values"
 HEAVY = "heavy hitter"
 SAMPLE = "sample"
+COUNTED = "counted"
 HEAVY_AND_SAMPLE = "heavy hitters and sample"
 AVERAGE = "average of the rest"
 NULL_COUNT = "null count"
