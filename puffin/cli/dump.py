@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
-from puffin.cli.options import as_json, diagnostics, stored_files
+from puffin.cli.options import CatalogChoice, as_json, diagnostics, of_catalog, silence_logs, stored_files
 from puffin.cli.render import counted, exact_bytes, print_bytes, print_result
-from puffin.errors import CorruptError, UnsupportedCodecError
+from puffin.errors import CorruptError, FileNotFound, UnsupportedCodecError
+from puffin.storage import FileSource, open_source
+from puffin.storage.uri import local_name
 from puffin.version import APPLICATION
 
 if TYPE_CHECKING:
@@ -27,15 +31,18 @@ _PARTS = {
 
 @click.command(name="dump")
 @click.argument("file", metavar="FILE", callback=stored_files)
+@of_catalog
 @click.option("--blob", type=click.IntRange(min=0), metavar="N", help="Only this blob; the first is 0.")
 @click.option("--raw", is_flag=True, help="Write the uncompressed payload of --blob N to stdout, and nothing else.")
 @as_json
 @diagnostics
-def command(*, file: str, blob: int | None, raw: bool, json_output: bool) -> None:
+def command(*, file: str, catalog: CatalogChoice, blob: int | None, raw: bool, json_output: bool) -> None:
     """
     Show what is in a Puffin file: metadata, sketches, deletion vectors.
 
-    FILE is a local path, a URI, or - for standard input. Blobs that cannot be decoded are listed all the same.
+    FILE is a local path, a URI, or - for standard input; also the directory of a table, or with --catalog
+    namespace.table, for the statistics file of its current snapshot. Blobs that cannot be decoded are listed all the
+    same.
     """
     from puffin.inspection import describe, read_payload
 
@@ -43,19 +50,34 @@ def command(*, file: str, blob: int | None, raw: bool, json_output: bool) -> Non
         raise click.UsageError("--raw needs --blob N")
     if raw and json_output:
         raise click.UsageError("--raw and --json exclude each other")
+    file, opened_by = _found(file, catalog)
     with _naming_file(file):
         if raw and blob is not None:
-            print_bytes(read_payload(file, blob))
+            print_bytes(read_payload(file, blob, opened_by=opened_by))
             return
-        description = describe(file, only=blob)
+        description = describe(file, only=blob, opened_by=opened_by)
     print_result(description, _lines(description, is_part=blob is not None), as_json=json_output)
+
+
+def _found(name: str, catalog: CatalogChoice) -> tuple[str, Callable[[str], FileSource]]:
+    """The Puffin file of this name, or the one with the statistics of the table of this name; and what opens it."""
+    if catalog.name is None and not os.path.isdir(local_name(name) or ""):  # noqa: PTH112 - importing Path takes long
+        return name, open_source
+    from puffin.lookup.cached_lookup import Lookup
+
+    silence_logs()
+    lookup = Lookup(**catalog.arguments)
+    return lookup.ndv(name).statistics_path, functools.partial(lookup.open_statistics, name)
 
 
 @contextmanager
 def _naming_file(file: str) -> Iterator[None]:
-    """Add the name of the file to errors that only name a place in it."""
+    """Add the name of the file to errors that only name a place in it, and a hint to that about a table's name."""
     try:
         yield
+    except FileNotFound as exc:
+        hint = "" if "/" in file else "; for a table of a catalog, pass --catalog"
+        raise FileNotFound(f"{exc}{hint}") from exc
     except CorruptError as exc:
         raise CorruptError(f"{file}: {exc}") from exc
     except UnsupportedCodecError as exc:

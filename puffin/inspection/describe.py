@@ -111,9 +111,9 @@ def describe(
         )
 
 
-def read_payload(path: str, index: int) -> bytes:
+def read_payload(path: str, index: int, *, opened_by: Callable[[str], FileSource] = open_source) -> bytes:
     """Read the decompressed payload of one blob of any type; raises as ``describe`` and ``PuffinReader.read``."""
-    with open_puffin(path) as reader:
+    with open_puffin(path, opened_by) as reader:
         blobs = reader.file_metadata.blobs
         return reader.read(blobs[_checked_index(path, index, len(blobs))])
 

@@ -309,10 +309,7 @@ class Service:
         return f"{catalog}:{table}" if is_plain else table_key(table)
 
     def _dump(self, asked: Asked) -> FileDescription:
-        table, columns = asked.question.table, self.ask(asked).answer.columns
-        path = next((column.statistics_path for column in columns if column.statistics_path), None)
-        if path is None:
-            raise NotFoundError(f"{table}: no statistics file")
+        table, path = asked.question.table, self.ask(asked).answer.statistics_path
         try:
             return describe(path, opened_by=lambda file: self.lookup.open_statistics(table, file))
         except CorruptError as exc:  # the reader of bytes does not know their file

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from puffin.errors import PuffinError, StorageError
+from puffin.errors import NotFoundError, PuffinError, StorageError
 from puffin.tables.base import Column
 from puffin.values.column_summary import UNKNOWN_SUMMARY, ColumnSummary
 
@@ -201,6 +201,14 @@ class TableAnswer:
     def is_provisional(self) -> bool:
         """Whether storage failed for statistics of a column, so that a retry may give another answer."""
         return any(column.is_provisional for column in self.columns)
+
+    @property
+    def statistics_path(self) -> str:
+        """The statistics file that answers, for the first column if they differ; NotFoundError if none does."""
+        path = next((column.statistics_path for column in self.columns if column.statistics_path), None)
+        if path is None:
+            raise NotFoundError(f"{self.table}: no statistics file")
+        return path
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -7,7 +7,10 @@ import sys
 from pathlib import Path
 
 import fsspec
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
+from pyiceberg.catalog.sql import SqlCatalog
 
 
 def test_dump_reads_the_java_samples(puffin, fixtures):
@@ -21,6 +24,31 @@ def test_dump_reads_the_java_samples(puffin, fixtures):
             ("some-other-blob", codec, None),
         ]
         assert puffin("dump", file, "--blob", 0, "--raw").stdout == b"abcdefghi"
+
+
+def test_dump_of_a_table_shows_the_file_that_answers(puffin, tmp_path):
+    write_deltalake(tmp_path / "t", pa.table({"k": [1, 2, 3]}))
+    run = puffin("dump", tmp_path / "t")
+    assert (run.code, run.stderr) == (1, f"puffin: {tmp_path}/t: no statistics file\n")
+    file = puffin("analyze", tmp_path / "t", "--json").document["statistics-file"]["path"]
+    assert puffin("dump", tmp_path / "t", "--json").document == puffin("dump", file, "--json").document
+    assert (
+        puffin("dump", tmp_path / "t", "--blob", 0, "--raw").stdout == puffin("dump", file, "--blob", 0, "--raw").stdout
+    )
+
+
+def test_dump_of_a_catalogs_table_shows_the_file_that_answers(puffin, tmp_path):
+    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": tmp_path.as_uri()}
+    catalog = SqlCatalog("prod", **properties)
+    catalog.create_namespace("db")
+    catalog.create_table("db.t", pa.schema({"k": pa.int64()})).append(pa.table({"k": [1, 2, 3]}))
+    catalog.close()
+    said = "puffin: db.t: no such file or directory; for a table of a catalog, pass --catalog\n"
+    assert puffin("dump", "db.t").stderr == said
+    named = ["--catalog", "prod", *(f"--catalog-property={key}={value}" for key, value in properties.items())]
+    puffin("analyze", "db.t", *named)
+    document = puffin("dump", "db.t", *named, "--json").document
+    assert [blob["sketch"]["estimate"] for blob in document["blobs"]] == [3.0]
 
 
 def test_dump_of_spark_statistics_agrees_with_sparks_ndv(puffin, fixtures, spark_warehouse):
