@@ -62,9 +62,10 @@ class SetupError(PuffinError):
 class MissingDependencyError(SetupError):
     """The call needs a library of an optional extra that is not installed."""
 
-    def __init__(self, library: str, extra: str) -> None:
+    def __init__(self, library: str, extra: str, needed_for: str | None = None) -> None:
+        lacks = f"{library} is not installed" if needed_for is None else f"{needed_for} needs {library}"
         # No index of packages has puffin-sidecar, so its extras are installed from a checkout.
-        super().__init__(f"{library} is not installed: run pip install '.[{extra}]' in the checkout of puffin-sidecar")
+        super().__init__(f"{lacks}: run pip install '.[{extra}]' in the checkout of puffin-sidecar")
 
 
 class PolicyError(SetupError):

@@ -114,7 +114,8 @@ class Tables:
             return _table_at(name, self._store_for)
         named, inside = self.split(name)
         if "." not in inside or not all(inside.split(".")):
-            raise UsageError(f"{name}: expected namespace.table, since a catalog is named")
+            hint = "; name a path in a call without --catalog (in Python catalog)" if "/" in name else ""
+            raise UsageError(f"{name}: expected namespace.table, since a catalog is named{hint}")
         from puffin.iceberg.catalogs.named import table_of
 
         of = self if named is None else named
@@ -254,7 +255,8 @@ def _table_at(location: str, store_for: Callable[[str], Store]) -> Table:
     # A folder of metadata may have very many files.
     if store.find(join(metadata, HINT)) is None and not store.list(metadata):
         is_inside = location.rstrip("/").rpartition("/")[2] in (_DELTA_LOG, _METADATA)
-        hint = "; name the directory that it is in" if is_inside else ""
+        below = "; only Iceberg and Delta tables are read; puffin status --root finds those below a directory"
+        hint = "; name the directory that it is in" if is_inside else below
         raise TableNotFound(f"{location}: expected a table: _delta_log or metadata in it, found neither{hint}")
     return _iceberg_at(location, store_for)
 

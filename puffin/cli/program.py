@@ -64,6 +64,17 @@ class _LazyGroup(click.Group):
         command: click.Command = importlib.import_module(f"puffin.cli.{cmd_name.replace('-', '_')}").command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command as click does; an error about an unknown one names the one that was probably meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as exc:
+            from puffin.tables.arguments import did_you_mean
+
+            raise click.UsageError(f"{exc.message.rstrip('.')}{did_you_mean(args[0], _COMMANDS)}", ctx) from exc
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command as click does, which writes an empty line for the KeyboardInterrupt that it sees."""
         try:

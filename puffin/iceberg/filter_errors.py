@@ -19,6 +19,7 @@ _OTHER_TEXT = re.compile(r"Could not convert (.*) into an? (\w+)")
 _WITHOUT_LITERALS = re.compile(r"binary|fixed\[.*|timestamp(tz)?_ns")  # pyiceberg reads no value of these from a filter
 _NESTED_KIND = re.compile(r"(struct|list|map)<.*")
 _MOST_SHOWN = 200
+_SIMPLE = "comparisons, in, like, between and tests of null or NaN, joined by and, or and parentheses"
 _IN_A_LIST = re.compile(r"Could not find accessor for field with id: \d+")
 
 
@@ -30,7 +31,11 @@ def error_about(where: str, exc: Exception, schema: Mapping[str, Any]) -> Puffin
     """
     if isinstance(exc, ModuleNotFoundError) and exc.name is not None and exc.name.partition(".")[0] == "pyiceberg":
         known = {field.name for field in fields_of(schema)}
-        names = _names(read_filter(where))
+        simple = read_filter(where)
+        if simple is None:  # perhaps a mistake, for which there is nothing to install
+            what = f"filter {_shown(where)}: expected {_SIMPLE}; any other filter"
+            return MissingDependencyError("pyiceberg", "iceberg", what)
+        names = _names(simple)
         missing = next((name for name in names if not any(f"{name}.".startswith(f"{each}.") for each in known)), None)
         return (
             MissingDependencyError("pyiceberg", "iceberg") if missing is None else _about_column(where, missing, schema)

@@ -113,7 +113,10 @@ def _objection(name: str, found: Mapping[str, Any]) -> str | None:
     if found.get("uri") or "py-catalog-impl" in found or str(found.get("type", "rest")).lower() not in _BY_URI:
         return None
     what = f"catalog {name!r} is configured without a uri" if found else f"no catalog {name!r} is configured"
-    return f"{what}: pass --catalog-property uri=... (in Python catalog_properties), or configure it in .pyiceberg.yaml"
+    return (
+        f"{what}: pass --catalog-property uri=... (in Python catalog_properties), or configure it in .pyiceberg.yaml "
+        "or the environment (PYICEBERG_CATALOG__NAME__URI)"
+    )
 
 
 def rest_properties(name: str, properties: Mapping[str, str]) -> dict[str, Any] | None:
@@ -241,7 +244,8 @@ def list_tables(catalog: Catalog, namespace: str) -> list[str]:
 
 def no_such_table(name: str, catalog: str) -> TableNotFound:
     """The error about a table, named ``namespace.table``, that a catalog does not have, although it may list it."""
-    hint = "; a table with a dot in its own name cannot be used" if name.count(".") > 1 else ""
+    dotted = "a table with a dot in its own name cannot be used; " if name.count(".") > 1 else ""
+    hint = f"; {dotted}puffin status --catalog {catalog} shows those that it has"
     return TableNotFound(f"{name}: no such table in catalog {catalog!r}{hint}")
 
 

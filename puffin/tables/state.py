@@ -337,6 +337,8 @@ class TableState:
             hint = did_you_mean(next(within, name), self._columns_by_name)
             if not hint and all(part.strip() in self._columns_by_name for part in name.split(",")):
                 hint = "; name each column by itself"
+            elif not hint and "*" in name:
+                hint = "; expected a name, not a pattern"
             raise ColumnNotFound(f"{self.name}: no primitive column {name!r} outside lists and maps{hint}") from None
 
     @cached_property

@@ -90,7 +90,7 @@ def test_text_shows_manifest_statistics_and_the_age_of_statistics(puffin, golden
         (("{table}/absent",), 1, "no such file or directory"),
         (("{table}", "i, s"), 1, "no primitive column 'i, s' outside lists and maps; name each column by itself"),
         (("{table}", "--where", "i", "=", "5"), 2, "--where: expected the filter in quotes, found '=' as another"),
-        (("{table}/data",), 1, "expected a table: _delta_log or metadata in it, found neither\n"),
+        (("{table}/data",), 1, "found neither; only Iceberg and Delta tables are read; puffin status --root finds"),
         (("{table}/metadata/",), 1, "found neither; name the directory that it is in"),
         (("db.t", "--catalog", "absent"), 1, "no catalog 'absent' is configured: pass --catalog-property uri="),
         (("{table}", "--catalog-property", "a=b"), 2, "--catalog-property needs --catalog"),

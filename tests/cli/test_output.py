@@ -22,6 +22,12 @@ def file(tmp_path, sound_image):
     return path
 
 
+def test_unknown_command_gets_the_name_of_one_that_is_alike(puffin) -> None:
+    run = puffin("analyse", "x")
+    assert (run.code, run.stderr.splitlines()[-1]) == (2, "Error: No such command 'analyse'; did you mean 'analyze'?")
+    assert puffin("paint").stderr.splitlines()[-1] == "Error: No such command 'paint'"
+
+
 @pytest.fixture
 def table(tmp_path):
     """A Delta table without files whose column name would control a terminal."""

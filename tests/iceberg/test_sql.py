@@ -406,7 +406,7 @@ def test_tables_of_a_new_catalog_are_made_if_the_user_says_so(tmp_path):
 def test_table_with_a_dot_in_its_own_name_is_said_to_be_out_of_reach(tmp_path):
     properties = sql_properties(tmp_path, init_catalog_tables="true")
     for name, said in (
-        ("db.t", "catalog 'new'$"),
+        ("db.t", "catalog 'new'; puffin status --catalog new shows"),
         ("db.x.y", "catalog 'new'; a table with a dot in its own name cannot"),
     ):
         with pytest.raises(TableNotFound, match=f"^{name}: no such table in {said}"):
