@@ -22,10 +22,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.catalog.memory import InMemoryCatalog
-from pyiceberg.table import Table
-from pyiceberg.transforms import IdentityTransform
+
+try:
+    from pyiceberg.catalog import Catalog, load_catalog
+    from pyiceberg.catalog.memory import InMemoryCatalog
+    from pyiceberg.table import Table
+    from pyiceberg.transforms import IdentityTransform
+except ModuleNotFoundError as exc:
+    raise SystemExit(f"{exc.name} is not installed: run pip install '.[iceberg]' in the checkout") from exc
 
 ORDERS = 50_000
 CUSTOMERS = 9_000
