@@ -225,7 +225,11 @@ def _url(text: str) -> str:
 def _local(text: str, file: str) -> str:
     if not text or "://" in text:
         raise WrongValue("a local path")
-    return os.path.join(os.path.dirname(file), text)  # noqa: PTH118, PTH120 - Path would drop a leading ./
+    path = os.path.join(os.path.dirname(file), text)  # noqa: PTH118, PTH120 - Path would drop a leading ./
+    if ".." not in text.split("/"):
+        return path
+    without = os.path.normpath(path)  # which is another directory if what stands before the dots is a link
+    return without if os.path.realpath(without) == os.path.realpath(path) else path
 
 
 def _root(text: str, file: str) -> str:

@@ -103,6 +103,15 @@ def test_every_key_reaches_the_policy() -> None:
     )
 
 
+def test_dots_in_a_root_are_resolved_unless_a_link_stands_before_them(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere" / "inside").mkdir(parents=True)
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere" / "inside")
+    text = "roots: [../lake]\n"
+    assert parse_policy(text, str(tmp_path / "policies" / "p.yaml")).roots == (str(tmp_path / "lake"),)
+    assert parse_policy(text, str(tmp_path / "link" / "p.yaml")).roots == (str(tmp_path / "link" / ".." / "lake"),)
+
+
 def test_root_alone_is_a_policy_for_all_of_its_tables() -> None:
     policy = parse_policy("roots: [/lake]\n", "p.yaml")
     assert policy == Policy(file="p.yaml", roots=("/lake",))
