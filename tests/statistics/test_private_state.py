@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from puffin.clean import clean
-from puffin.errors import CorruptError, StorageError
+from puffin.errors import CorruptError
 from puffin.format import DISTRIBUTION_V1, ROW_COUNTS_V1
 from puffin.statistics.private_state.upkeep import remove_lost_state
 from stats_jobs import Options
@@ -183,13 +183,6 @@ def test_broken_part_that_another_home_would_copy_is_named(shared, tmp_path):
     part.write_bytes(part.read_bytes()[:-4] + b"PFA2")
     with pytest.raises(CorruptError, match=re.escape(f"{part}: ")):
         table.analyze(columns=("k",), mode="full", home=str(tmp_path / "home"))
-
-
-def test_error_of_a_folder_that_cannot_be_written_to_names_the_option_for_another(shared):
-    table = shared("t", numbers(*range(50)))
-    table.private.write_bytes(b"in the way")
-    with pytest.raises(StorageError, match=r"; --home names another directory for private state$"):
-        table.analyze()
 
 
 def test_home_set_by_the_table_is_used_and_carried_blobs_are_copied_there(shared, tmp_path):

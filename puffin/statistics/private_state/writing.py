@@ -11,16 +11,15 @@ nothing refers to, but never a manifest without its parts.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import logging
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from puffin.errors import CorruptError, PuffinError, StorageError
+from puffin.errors import CorruptError, PuffinError
 from puffin.format import CREATED_BY, Blob, BlobMetadata, PuffinWriter, RawBlob, WrittenFile
 from puffin.statistics.private_state import places
 from puffin.statistics.private_state.blobs import WITH_VALUES, Contents, KeptBlob, LaterBlob, NewBlob, blob_key
@@ -97,7 +96,7 @@ class StatisticsFiles:
         manifest = Manifest(opened.state.uuid, entry.file_name, entry.file_size_in_bytes, found, private.omitted)
         uri = places.manifest_uri(directory, entry.file_name)
         self.add(uri, opened)
-        with _naming_another_place(), opened.store_for(uri).create(uri) as sink:
+        with opened.store_for(uri).create(uri) as sink:
             sink.write(encode(manifest))
 
     def _write_parts(self, opened: TableSnapshot, directory: str, blobs: Sequence[NewBlob]) -> dict[BlobKey, StoredKey]:
@@ -117,8 +116,7 @@ class StatisticsFiles:
         self.add(uri, opened)
         is_wide = len(blobs) > _MANY  # its footer is read each time that columns get deltas
         made = (blob.make() if isinstance(blob, LaterBlob) else blob for blob in blobs)
-        with _naming_another_place():
-            written = write_blobs(opened.store_for(uri), uri, made, self._properties, compress_footer=is_wide)
+        written = write_blobs(opened.store_for(uri), uri, made, self._properties, compress_footer=is_wide)
         part = Part(part_id, written.file_size, written.footer_size)
         keys = (blob_key(blob) for blob in written.blobs)
         return {key: StoredKey(part, key.snapshot_id) for key in keys}
@@ -138,15 +136,6 @@ def write_blobs(
         for blob in blobs:
             _ = writer.add(blob) if isinstance(blob, Blob) else writer.copy(blob)
         return writer.finish()
-
-
-@contextlib.contextmanager
-def _naming_another_place() -> Iterator[None]:
-    """Say in an error that private state need not be in the table's directory, which may be read-only or full."""
-    try:
-        yield
-    except StorageError as exc:
-        raise StorageError(f"{exc}; --home names another directory for private state") from exc
 
 
 class _Layer(NamedTuple):
