@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import functools
+import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -32,6 +34,8 @@ ResultT = TypeVar("ResultT")
 _ROUNDS = 4  # of tasks for each core, where they take several documents
 _PACKAGES = ("puffin", "stats_jobs")
 CAUSE = "Caused by: "
+
+_packing = threading.Lock()
 
 
 class Cluster(abc.ABC):
@@ -140,18 +144,38 @@ class Cluster(abc.ABC):
             self._running.remove(name)
 
 
-def zipped_packages(directory: str) -> Path:
+def zipped_packages() -> Path:
     """
-    Our packages as an archive in a directory, with compiled kernels; the same name and bytes for the same files.
+    Our packages as an archive, with compiled kernels; the same file as long as this process lives.
 
-    A session of Spark Connect refuses other bytes under a name that it has.
+    A session fetches it again for each executor that joins, also after our job, and refuses another file of that name.
     """
+    with _packing:
+        directory = _directory_of_packages()
+        known = next(directory.glob("*.zip"), None)
+        return known or _zipped(directory)  # which somebody may have cleaned up
+
+
+@functools.cache
+def _directory_of_packages() -> Path:
+    import atexit
+    import shutil
+    import tempfile
+
+    directory = Path(tempfile.mkdtemp(prefix="puffin-packages-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory
+
+
+def _zipped(directory: Path) -> Path:
+    """The archive, with the same name and bytes for the same files: Spark Connect refuses others under a known name."""
     import hashlib
     import zipfile
 
     from puffin.kernels.packed import add_compiled
 
-    archive = Path(directory, f"puffin-sidecar-{version()}.zip")
+    directory.mkdir(mode=0o700, exist_ok=True)
+    archive = directory / f"puffin-sidecar-{version()}"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
         root = Path(__file__).parent.parent
         for package in _PACKAGES:
@@ -159,7 +183,7 @@ def zipped_packages(directory: str) -> Path:
                 target.write(source, source.relative_to(root))
         add_compiled(target, MODULES)
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
-    return archive.rename(archive.with_stem(f"{archive.stem}-{digest[:16]}"))
+    return archive.rename(f"{archive}-{digest[:16]}.zip")
 
 
 def prepare_worker() -> None:

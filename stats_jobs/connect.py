@@ -15,7 +15,6 @@ import contextlib
 import functools
 import pickle
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -190,22 +189,21 @@ class ConnectCluster(Cluster):
         return session
 
     def _ship_packages(self) -> None:
-        with tempfile.TemporaryDirectory(prefix="puffin-packages-") as directory:
-            archive = str(zipped_packages(directory))
-            try:
-                self._session.addArtifacts(archive, pyfile=True)
-            except client_errors() as exc:
-                from pyspark.errors import UnsupportedOperationException
+        archive = str(zipped_packages())
+        try:
+            self._session.addArtifacts(archive, pyfile=True)
+        except client_errors() as exc:
+            from pyspark.errors import UnsupportedOperationException
 
-                if isinstance(exc, UnsupportedOperationException):
-                    message = f"Spark Connect: expected a server that takes artifacts, found: {telling_line(exc)}"
-                    raise SetupError(message) from exc
-                # Spark 3.5 refuses what a session already has, and does not say so. What comes next needs the packages.
-                if not str(self._session.version).startswith("3."):
-                    raise
-            finally:
-                if archive in sys.path:  # where PySpark's client puts it, for an interactive caller
-                    sys.path.remove(archive)
+            if isinstance(exc, UnsupportedOperationException):
+                message = f"Spark Connect: expected a server that takes artifacts, found: {telling_line(exc)}"
+                raise SetupError(message) from exc
+            # Spark 3.5 refuses what a session already has, and does not say so. What comes next needs the packages.
+            if not str(self._session.version).startswith("3."):
+                raise
+        finally:
+            if archive in sys.path:  # where PySpark's client puts it, for an interactive caller
+                sys.path.remove(archive)
 
 
 def _watch(tasks: int, at_once: int, progress: Progress) -> Callable[..., None]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
 _GAVE_UP = "Application has been killed. Reason: "
 _WATCHED_EVERY = 0.5  # seconds
+_STOPPED = "the Spark session was stopped"
 _GROUP, _RUNNING = "spark.jobGroup.id", "RUNNING"
 
 
@@ -56,12 +56,13 @@ class JvmCluster(Cluster):
             self._context = self._session.sparkContext
 
     def start(self) -> None:
-        directory = self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="puffin-packages-"))
         with ThreadPoolExecutor(1) as pool:
-            archive = pool.submit(zipped_packages, directory)  # beside Spark's start, since it may compile
+            packing = pool.submit(zipped_packages)  # beside Spark's start, since it may compile
             self.open()
+        archive = packing.result()
         with self.job(0, None):
-            self.context.addPyFile(str(archive.result()))
+            if not any(added.endswith(f"/{archive.name}") for added in self.context.listFiles):
+                self.context.addPyFile(str(archive))
             cores = self.context.defaultParallelism
             self.context.parallelize(range(cores), cores).foreach(_prepare_worker)
 
@@ -73,6 +74,8 @@ class JvmCluster(Cluster):
     def context(self) -> SparkContext:
         if self._context is None:
             raise UsageError("Spark session: expected it to be started, found it is not")
+        if _is_stopped(self._context):
+            raise StorageError(_STOPPED)
         return self._context
 
     @property
@@ -82,8 +85,8 @@ class JvmCluster(Cluster):
     @property
     def has_ended(self) -> bool:
         try:
-            return self.context._jsc is None or bool(self.context._jsc.sc().isStopped())
-        except spark_errors():
+            return bool(self.context._jsc.sc().isStopped())
+        except spark_errors(StorageError):
             return True
 
     @property
@@ -135,7 +138,11 @@ class JvmCluster(Cluster):
                 _watched(context, group, tasks, progress, has_failed if own else None),
             ):
                 yield
-        except spark_errors() as exc:
+        except spark_errors(AttributeError) as exc:
+            if _is_stopped(context):  # by the caller, and PySpark has forgotten what it calls Java by
+                raise StorageError(_STOPPED) from exc
+            if isinstance(exc, AttributeError):
+                raise
             raise StorageError(f"the Spark job failed: {self._why_stopped() or last_error(str(exc))}") from exc
 
     def thread_setup(self, threads: int) -> Callable[[], None]:
@@ -155,7 +162,7 @@ class JvmCluster(Cluster):
         return lambda: setups.pop()()
 
     def _interrupt(self, name: str) -> None:
-        with contextlib.suppress(*spark_errors()):
+        with contextlib.suppress(*spark_errors(StorageError)):
             self.context.cancelJobGroup(name)
 
     @contextlib.contextmanager
@@ -169,7 +176,7 @@ class JvmCluster(Cluster):
                 yield name, group is None
             finally:
                 if group is None:
-                    with contextlib.suppress(*spark_errors()):  # the error of the block says more
+                    with contextlib.suppress(*spark_errors(AttributeError)):  # the error of the block says more
                         context.setLocalProperty(_GROUP, None)  # type: ignore[arg-type]  # None removes it
 
     def _why_stopped(self) -> str | None:
@@ -177,6 +184,10 @@ class JvmCluster(Cluster):
         printed = "" if self._log is None else self._log.read_text(errors="replace")
         reasons = [line.partition(_GAVE_UP)[2] for line in printed.splitlines() if _GAVE_UP in line]
         return f"{reasons[0]} ({self._settings.master})" if reasons else None
+
+
+def _is_stopped(context: SparkContext) -> bool:
+    return context._jsc is None
 
 
 @contextlib.contextmanager

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import functools
 import json
 import os
 import shutil
@@ -147,13 +146,10 @@ def spark(
     """
     A local Spark with Iceberg, a file-system catalog named ``hadoop``, and Delta tables by path (not on Spark 3.5).
 
-    Its planner uses column statistics. All jobs on it send the same archive of our packages, which a job makes by
-    itself otherwise.
+    Its planner uses column statistics.
     """
     import pyspark
     from pyspark.sql import SparkSession
-
-    from stats_jobs.cluster import zipped_packages
 
     if pyspark.__version__.startswith("3.5."):
         formats, delta_settings = jars("iceberg-runtime-3.5"), {}
@@ -190,8 +186,6 @@ def spark(
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
-        archive = functools.cache(lambda: zipped_packages(str(tmp_path_factory.mktemp("packages"))))
-        patch.setattr("stats_jobs.jvm.zipped_packages", lambda _: archive())
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
         set_permissions_without_processes(session, scratch / "classes")

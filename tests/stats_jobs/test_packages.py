@@ -1,6 +1,7 @@
 """The archive of our packages that executors get, in processes that import from it."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,7 +35,7 @@ print(stats_jobs.execute.__file__)
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert kernels.load_kernels(), "the compiled kernels are tested too: install numba"
-    return zipped_packages(str(tmp_path_factory.mktemp("packages")))
+    return Path(shutil.copy(zipped_packages(), tmp_path_factory.mktemp("packages")))
 
 
 def loaded(archive: Path) -> tuple[str, str, int, int]:

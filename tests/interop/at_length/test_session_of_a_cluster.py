@@ -1,0 +1,47 @@
+"""A session of a cluster, whose executors fetch our packages: each run on it, and the caller's own jobs after that."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+# Killing the executor has Spark start another one, as dynamic allocation does.
+STORY = """
+import os, signal, sys
+from pathlib import Path
+from pyspark.sql import SparkSession
+from puffin.errors import StorageError
+from stats_jobs.session import SparkStarter
+
+settings = {
+    "spark.executor.memory": "600m",
+    "spark.driver.memory": "700m",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.log.level": "FATAL",
+}
+builder = SparkSession.builder.master("local-cluster[1,1,800]")
+session = builder.config(map=settings).getOrCreate()
+for _ in range(3):
+    with SparkStarter(session) as starter:
+        starter.start()
+
+def parent(_):
+    return Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1]
+
+(executor,) = session.sparkContext.parallelize([0], 1).map(parent).collect()
+os.kill(int(executor), signal.SIGKILL)
+print(session.sparkContext.parallelize(range(10), 2).count(), "rows")
+session.stop()
+try:
+    with SparkStarter(session) as starter:
+        starter.start()
+except StorageError as exc:
+    print(exc)
+"""
+
+
+def test_runs_share_a_session_and_leave_it_as_it_was() -> None:
+    run = subprocess.run([sys.executable, "-c", STORY], capture_output=True, text=True, timeout=300, check=False)
+    assert run.stdout.splitlines() == ["10 rows", "the Spark session was stopped"], run.stderr[-2000:]
