@@ -82,14 +82,28 @@ class RetryPolicy:
         """How to look into an unclear outcome: the ``commit.status-check.*`` properties."""
         return cls.of(state, "commit.status-check", num_retries=3, min_wait_ms=1000)
 
-    def gives_up(self, attempt: int, started: float) -> bool:
-        """Whether this attempt (from 1) is the last; ``started`` is a reading of the monotonic clock."""
-        return attempt > self.num_retries or (time.monotonic() - started) * 1000 > self.total_timeout_ms
-
     def wait_seconds(self, attempt: int) -> float:
         """How long to wait after this attempt (from 1): doubling, with jitter to keep the losers apart."""
         ceiling = min(self.max_wait_ms, self.min_wait_ms << min(attempt - 1, 30))
         return random.uniform(0.5, 1.0) * ceiling / 1000  # noqa: S311 - not a secret
+
+
+class Attempts:
+    """Counts the attempts of one operation, from 1, and waits between them; ``sleep`` waits for seconds."""
+
+    def __init__(self, sleep: Callable[[float], None]) -> None:
+        self.number = 1
+        self._sleep = sleep
+        self._started = time.monotonic()
+
+    def wait(self, policy: RetryPolicy) -> bool:
+        """Wait for the next attempt; False at once if the policy allows no other."""
+        elapsed_ms = (time.monotonic() - self._started) * 1000
+        if self.number > policy.num_retries or elapsed_ms > policy.total_timeout_ms:
+            return False
+        self._sleep(policy.wait_seconds(self.number))
+        self.number += 1
+        return True
 
 
 def commit_statistics(table: Table, draft: Draft, *, sleep: Callable[[float], None] = time.sleep) -> Committed:
@@ -103,11 +117,9 @@ def commit_statistics(table: Table, draft: Draft, *, sleep: Callable[[float], No
         CommitUnknownError: The outcome is unclear; the file stays.
         StorageError, UnsupportedTableError: The commit was refused.
     """
-    started = time.monotonic()
+    attempts = Attempts(sleep)
     overwritten: StatisticsEntry | None = None
-    attempt = 0
     while True:
-        attempt += 1
         with _discarding(draft):
             entry, base = _write_against_current(table, draft, overwritten)
         policy = RetryPolicy.of(base.state)
@@ -120,22 +132,20 @@ def commit_statistics(table: Table, draft: Draft, *, sleep: Callable[[float], No
         except PuffinError as refusal:
             if not _was_done(table, entry, refusal):
                 with _discarding(draft):
-                    if not isinstance(refusal, ConflictError) or policy.gives_up(attempt, started):
+                    if not isinstance(refusal, ConflictError) or not attempts.wait(policy):
                         raise
-                    sleep(policy.wait_seconds(attempt))
                 continue
             applied_to = base.state
         draft.keep()
         replaced = applied_to.statistics.get(entry.snapshot_id)
         overwritten = None if replaced == base.state.statistics.get(entry.snapshot_id) else replaced
         if overwritten is None and (opened := _standing(table, base.state, entry)) is not None:
-            return Committed(entry, attempt, opened)
-        if policy.gives_up(attempt, started):
+            return Committed(entry, attempts.number, opened)
+        if not attempts.wait(policy):
             raise CommitUnknownError(
                 f"{base.state.name}: committed, but other jobs replaced the entry of snapshot {entry.snapshot_id} "
-                f"in every one of {attempt} attempts; the statistics file is kept: {entry.statistics_path}"
+                f"in every one of {attempts.number} attempts; the statistics file is kept: {entry.statistics_path}"
             )
-        sleep(policy.wait_seconds(attempt))
 
 
 def remove_dead_entries(table: Table, *, sleep: Callable[[float], None] = time.sleep) -> tuple[StoredEntry, ...]:
@@ -148,20 +158,15 @@ def remove_dead_entries(table: Table, *, sleep: Callable[[float], None] = time.s
         ConflictError: Other writers won every attempt that ``commit.retry.*`` allows.
         CommitUnknownError: The entries may still be there.
     """
-    started = time.monotonic()
+    attempts = Attempts(sleep)
     found: dict[StoredEntry, None] = {}
     failure: PuffinError | None = None
-    attempt = 0
     while dead := (opened := table.open()).dead_entries():
-        policy = RetryPolicy.of(opened.state)
-        if attempt > 0:
-            if policy.gives_up(attempt, started):
-                raise failure or CommitUnknownError(
-                    f"{opened.name}: the removal of {len(dead)} entries was reported as done, but "
-                    f"{opened.state.metadata_location} still has them"
-                )
-            sleep(policy.wait_seconds(attempt))
-        attempt += 1
+        if found and not attempts.wait(RetryPolicy.of(opened.state)):
+            raise failure or CommitUnknownError(
+                f"{opened.name}: the removal of {len(dead)} entries was reported as done, but "
+                f"{opened.state.metadata_location} still has them"
+            )
         found |= dict.fromkeys(dead)
         failure = None
         try:
@@ -204,15 +209,15 @@ def _turns_up(table: Table, base: TableState, entry: StatisticsEntry, sleep: Cal
     """Whether the entry appears after an unclear outcome, perhaps merged into another job's."""
     policy = RetryPolicy.of_status_checks(base)
     before = base.statistics.get(entry.snapshot_id)
-    for look in range(1, policy.num_retries + 2):
+    attempts = Attempts(sleep)
+    while True:
         # The catalog may still not answer, or may not have finished yet.
         with contextlib.suppress(PuffinError):
             found = _open(table, entry.snapshot_id).state.statistics.get(entry.snapshot_id)
             if found not in (None, before) and all(blob in found.blobs for blob in entry.blobs):
                 return True
-        if look <= policy.num_retries:
-            sleep(policy.wait_seconds(look))
-    return False
+        if not attempts.wait(policy):
+            return False
 
 
 def _standing(table: Table, base: TableState, entry: StatisticsEntry) -> TableSnapshot | None:

@@ -356,6 +356,14 @@ def test_outcome_that_stays_unclear_keeps_the_file(catalog, draft_of, files):
     assert files()[0] in str(raised.value)
 
 
+def test_unclear_outcome_is_not_checked_beyond_the_total_timeout(new_catalog, draft_of):
+    catalog, waits = new_catalog(properties={"commit.status-check.total-timeout-ms": "0"}), Waits()
+    catalog.before = [fail(CommitUnknownError("timeout"))]
+    with pytest.raises(CommitUnknownError):
+        commit_statistics(catalog, draft_of(catalog, {"a": [1]}), sleep=waits)
+    assert waits == []
+
+
 def test_unclear_outcome_is_not_mistaken_for_an_equal_earlier_entry(catalog, draft_of, files):
     """The earlier entry has equal blobs but another file."""
     job(catalog, draft_of, a=[1])()

@@ -31,7 +31,7 @@ from puffin.delta.log.replay import DeltaLog, LogSegment
 from puffin.errors import ConflictError, TableNotFound
 from puffin.storage import join
 from puffin.tables.base import StatisticsEntry
-from puffin.tables.commit import RetryPolicy
+from puffin.tables.commit import Attempts, RetryPolicy
 from puffin.version import version
 
 APP_ID = "puffin-sidecar"
@@ -56,10 +56,8 @@ def append_note(
     location = log.location
     note = {"version": entry.snapshot_id, "statisticsFile": entry.statistics_path.removeprefix(join(location, ""))}
     txn_id = str(uuid.uuid4())
-    started = time.monotonic()
-    attempt = 0
+    attempts = Attempts(sleep)
     while True:
-        attempt += 1
         segment = log.segment()
         following = segment.version + 1
         actions = _actions(segment, note, txn_id, location, table_id)
@@ -67,11 +65,10 @@ def append_note(
         try:
             log.store.put_once(join(location, LOG, commit_name(following)), data)
         except ConflictError as exc:
-            if _RETRIES.gives_up(attempt, started):
+            if not attempts.wait(_RETRIES):
                 raise ConflictError(
-                    f"{location}: other writers were faster in each of {attempt} attempts to append to the log"
+                    f"{location}: other writers were faster in each of {attempts.number} attempts to append to the log"
                 ) from exc
-            sleep(_RETRIES.wait_seconds(attempt))
         else:
             return following
 
