@@ -17,7 +17,7 @@ import itertools
 import math
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from puffin.statistics.aside import Aside, Packed, are_many, pack, unpack
@@ -86,21 +86,10 @@ class Groups:
 
     def cut(self, partial: Partial) -> Iterator[tuple[int, Partial]]:
         """The partial's columns by group; what it says of all columns is in the first piece."""
-        added, removed = ({self.of_column[field_id] for field_id in of} for of in (partial.added, partial.removed))
-        for group in sorted({0} | added | removed):
-            first = partial if group == 0 else Partial()
-            yield (
-                group,
-                Partial(
-                    {field_id: v for field_id, v in partial.added.items() if self.of_column[field_id] == group},
-                    {field_id: v for field_id, v in partial.removed.items() if self.of_column[field_id] == group},
-                    first.rows,
-                    first.bytes_read,
-                    first.mapped,
-                    first.lifted,
-                    first.failure,
-                ),
-            )
+        for group in sorted({0} | {self.of_column[field_id] for field_id in (*partial.added, *partial.removed)}):
+            added = {field_id: v for field_id, v in partial.added.items() if self.of_column[field_id] == group}
+            removed = {field_id: v for field_id, v in partial.removed.items() if self.of_column[field_id] == group}
+            yield group, replace(partial if group == 0 else Partial(), added=added, removed=removed)
 
 
 def merged_on_executors(partials: RDD[Partial], groups: Groups) -> Partial:
