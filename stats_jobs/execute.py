@@ -36,16 +36,15 @@ def read_document(shared: Shared, document: Document) -> Partial:
     """`read_batch` on an executor, for a document and what it shares with others, which says how to open files."""
     from puffin.files.formats import DataFiles
 
-    scan, tasks = document
-    batch = unpack_batch(shared.parts, scan, tasks)
-    kinds, removed, counts = shared.scans[scan]
+    number, tasks = document
+    batch, scan = unpack_batch(shared.parts, number, tasks), shared.scans[number]
     store_for = stores(batch.context.io_properties)
-    partial = read_batch(batch, kinds, DataFiles(store_for), removed)
+    partial = read_batch(batch, scan.kinds, DataFiles(store_for), scan.removed)
     spilled = {
         field_id: {kind: kind.spilled(v, store_for, is_mapped=field_id in partial.mapped) for kind, v in values.items()}
         for field_id, values in partial.added.items()
     }
-    return dataclasses.replace(partial, added=spilled, rows=partial.rows if counts else 0)
+    return dataclasses.replace(partial, added=spilled, rows=partial.rows if scan.counts else 0)
 
 
 def read_batch(batch: ScanBatch, kinds: Sequence[Kinds], files: DataFiles, removed: bool = False) -> Partial:

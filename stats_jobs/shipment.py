@@ -17,17 +17,20 @@ Document: TypeAlias = "tuple[int, bytes]"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Shared:
-    """
-    What all documents need.
+class SharedScan:
+    """What the documents of a scan share: the kinds of each of its columns, and what `Scan` says of its rows."""
 
-    Attributes:
-        scans: By number, the kinds of each of the scan's columns, whether its rows were deleted, and whether they
-            count; ``parts`` has the columns.
-    """
+    kinds: tuple[Kinds, ...]
+    removed: bool
+    counts: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shared:
+    """What all documents need; ``scans`` are in the order of their numbers, and ``parts`` has their columns."""
 
     parts: SharedParts
-    scans: tuple[tuple[tuple[Kinds, ...], bool, bool], ...]
+    scans: tuple[SharedScan, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class Shipment:
     @property
     def results(self) -> int:
         """How many column results the tasks return: each document's columns, summed."""
-        return sum(len(self.shared.scans[number][0]) for number, _ in self.documents)
+        return sum(len(self.shared.scans[number].kinds) for number, _ in self.documents)
 
     @classmethod
     def of(cls, batches: Sequence[Scan], context: ScanContext) -> Shipment:
@@ -56,7 +59,8 @@ class Shipment:
             (task for batch in batches for task in batch.file_tasks),
             next((files.delete_files for batch in batches for files in batch.packed), ()),
         )
-        shared = Shared(packer.shared, tuple((tuple(scan.kinds.values()), scan.removed, scan.counts) for scan in scans))
+        of_documents = (SharedScan(tuple(scan.kinds.values()), scan.removed, scan.counts) for scan in scans)
+        shared = Shared(packer.shared, tuple(of_documents))
         documents = ((numbers[_key(b)], document) for b in batches for document in _documents(b, packer))
         return cls(shared, tuple(documents))
 

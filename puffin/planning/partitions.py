@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence, Set
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +15,6 @@ from puffin.tables.expression import PartitionTest, Predicate
 from puffin.tables.scan_task import FileScanTask
 from puffin.tables.state import TableState
 from puffin.values.partition_tuples import value_from_json
-
-_Places: TypeAlias = "npt.NDArray[np.int64]"
-_Kinds: TypeAlias = "tuple[_Places, _Places, Sequence[Mapping[str, Any]]]"
-"""The places of some tuples in the list of all, the number of the kind of each, and the values of each kind."""
 
 
 def known_specs(state: TableState, without: Set[int] = frozenset()) -> dict[int, list[Mapping[str, Any]]]:
@@ -49,7 +46,7 @@ class FilePartitions:
         self._types = state.tuple_types
         self._tuples: list[tuple[int, Mapping[str, Any]]] = []
         self._of_files = np.empty(len(tasks), np.int64)
-        self._known_kinds: dict[tuple[int, frozenset[str]], _Kinds] = {}
+        self._known_groups: dict[tuple[int, frozenset[str]], _Grouped] = {}
         numbers: dict[tuple[int, str], int] = {}
         for i, task in enumerate(tasks):
             spec_id, partition = task.data_file.spec_id, task.data_file.partition
@@ -62,25 +59,32 @@ class FilePartitions:
         """For each file whether its partition may have rows that pass."""
         passes = np.ones(len(self._tuples), np.bool_)
         for spec_id, test in predicate.partitions.items():
-            places, alike, kinds = self._kinds(spec_id, frozenset(map(str, test.field_ids)))
-            if len(places):
-                passes[places] = np.array([self._passes(predicate, spec_id, each) for each in kinds], np.bool_)[alike]
+            grouped = self._grouped(spec_id, frozenset(map(str, test.field_ids)))
+            of_groups = [may_pass(test, values, self._types[spec_id]) for values in grouped.values]
+            passes[grouped.places] = np.array(of_groups, np.bool_)[grouped.groups]
         return passes[self._of_files]
 
-    def _kinds(self, spec_id: int, fields: frozenset[str]) -> _Kinds:
+    def _grouped(self, spec_id: int, fields: frozenset[str]) -> _Grouped:
         """The tuples of a spec by the values of some fields, which are all that a test looks at."""
-        if (spec_id, fields) not in self._known_kinds:
-            places, alike = [], []
-            kinds: dict[str, tuple[int, Mapping[str, Any]]] = {}
+        if (spec_id, fields) not in self._known_groups:
+            places, groups = [], []
+            of_values: dict[str, tuple[int, Mapping[str, Any]]] = {}
             for place, (spec_of_tuple, partition) in enumerate(self._tuples):
                 if spec_of_tuple == spec_id:
                     values = {key: partition[key] for key in sorted(fields) if key in partition}
-                    number, _ = kinds.setdefault(json.dumps(values), (len(kinds), values))
+                    group, _ = of_values.setdefault(json.dumps(values), (len(of_values), values))
                     places.append(place)
-                    alike.append(number)
-            of_kinds = [values for _, values in kinds.values()]
-            self._known_kinds[spec_id, fields] = np.array(places, np.int64), np.array(alike, np.int64), of_kinds
-        return self._known_kinds[spec_id, fields]
+                    groups.append(group)
+            self._known_groups[spec_id, fields] = _Grouped(
+                np.array(places, np.int64), np.array(groups, np.int64), [values for _, values in of_values.values()]
+            )
+        return self._known_groups[spec_id, fields]
 
-    def _passes(self, predicate: Predicate, spec_id: int, partition: Mapping[str, Any]) -> bool:
-        return may_pass(predicate.partitions[spec_id], partition, self._types[spec_id])
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Grouped:
+    """The tuples of a spec, grouped by the values that a test looks at."""
+
+    places: npt.NDArray[np.int64]  # of the tuples in the list of all
+    groups: npt.NDArray[np.int64]  # the number of the group of each tuple
+    values: Sequence[Mapping[str, Any]]  # of each group
