@@ -8,7 +8,7 @@ that two plans need for the same columns is read once.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from puffin.sketches.partition_sketches import PartitionSketches
@@ -16,7 +16,7 @@ from puffin.statistics.basis import READ_ALL, ColumnPlan
 from puffin.statistics.kinds.joint import JointKind
 from puffin.statistics.kinds.kind import Kind
 from puffin.tables.base import Column
-from puffin.tables.changes import Changes, Difference, RowKeys, compare
+from puffin.tables.changes import Changes, RowKeys, compare
 from stats_jobs.joint import JointPlan
 from stats_jobs.partitions import PartitionPlan
 from stats_jobs.scan import Scan, Work, rows_key
@@ -87,7 +87,9 @@ class ScanPlanner:
     ) -> list[Scan]:
         columns, (plan, of_partitions) = tuple(plan.column for plan, _ in group), group[0]
         added, removed = self._changes(plan.changes)
-        needed = _compared(added, () if of_partitions is None else of_partitions.tasks)
+        for_partitions = () if of_partitions is None else of_partitions.tasks
+        keys = RowKeys()  # a snapshot is packed once, so packed files that both need have equal keys
+        needed = compare(added, for_partitions, lambda work: rows_key(work, keys))
         whole = {column: (*self.kinds, *self._joint(column, sets)) for column in columns}
         both = {column: (*kinds, self.by_partition) for column, kinds in whole.items()}
         return [
@@ -109,9 +111,3 @@ class ScanPlanner:
     def _joint(self, column: Column, sets: Sequence[JointPlan]) -> tuple[JointKind, ...]:
         of_column = tuple(each.columns for each in sets if each.first == column)
         return (JointKind(self.lg_k, of_column),) if of_column else ()
-
-
-def _compared(before: Iterable[Work], after: Iterable[Work]) -> Difference[Work]:
-    """What is read for the columns, for both, and for sketches by partition alone; packed files are always the same."""
-    keys = RowKeys()
-    return compare(before, after, lambda work: rows_key(work, keys))

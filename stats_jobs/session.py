@@ -157,7 +157,7 @@ class Turns:
     def __init__(self, spark: SparkStarter, session_seconds: float) -> None:
         self._spark = spark
         self._session_seconds = session_seconds
-        self._started = time.monotonic()  # later by all that was spent before turns began
+        self._started = time.monotonic()  # moved on by the seconds of starting Spark and of waiting
 
     @contextlib.contextmanager
     def slot(self) -> Iterator[Cluster]:

@@ -2,9 +2,9 @@
 Converts partition values from the text of a Delta log to the JSON form of appendix D.
 
 It accepts what the protocol names ("Partition Value Serialization") and what writers produce: numbers and NaN as Java
-and Rust spell them, and timestamps with or without a zone. Without one Spark takes the zone
-of its session, which the log does not name; here it is taken as UTC, and `depends_on_zone` tells plans. Nothing is
-rounded: text that is not a value of the column's type, or is too precise for it, is refused.
+and Rust spell them, and timestamps with or without a zone. Without one Spark takes the zone of its session, which the
+log does not name; here it is taken as UTC, and `depends_on_zone` tells plans. Nothing is rounded: text that is not a
+value of the column's type, or is too precise for it, is refused.
 """
 
 from __future__ import annotations

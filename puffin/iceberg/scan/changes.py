@@ -3,8 +3,8 @@ Finds what changed between a snapshot and a later one: the files with the rows t
 
 A ``replace`` snapshot has the rows of its parent in other files (spec, "Snapshots"), so none of its files need be read.
 Each run of other snapshots contributes the difference of its two ends, whatever happened to a file in between. The sum
-of these differences drops files that one run adds and another removes. Rows that were compacted between two runs come
-in their old file and go in the new one.
+of these differences drops files that one run adds and another removes. If rows are compacted between two runs, the sum
+lists their old file as added and their new file as removed.
 """
 
 from __future__ import annotations
