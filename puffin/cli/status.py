@@ -125,11 +125,12 @@ def _lines(tables: Sequence[TableStatus]) -> Iterator[str]:
 def _row(table: TableStatus, now_ms: int) -> tuple[str, ...]:
     from puffin.lookup.health import about_share
 
-    share, made = table.rows_changed_share, table.statistics_timestamp_ms
+    since = table.since_newest
+    share, made = since.rows_changed_share, since.statistics_timestamp_ms
     return (
         str(table.health),
         table.table,
-        "-" if table.snapshots_behind is None else f"{table.snapshots_behind:,}",
+        "-" if since.snapshots_behind is None else f"{since.snapshots_behind:,}",
         "-" if made is None else about_seconds((now_ms - made) / 1000),
         "-" if share is None else about_share(share),
         "-" if table.error is not None else f"{len(table.columns_missing):,}",

@@ -26,11 +26,18 @@ _ROWS, _COLUMNS, _INDEX, _UPKEEP = 50, 30, 20, 10
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Since:
-    """How long ago statistics were made, and what changed since; `TableStatus` says what each means."""
+    """
+    How long ago statistics were made, and what changed since; None if unknown.
 
-    statistics_timestamp_ms: int | None
-    snapshots_behind: int | None
-    rows_changed_share: float | None
+    Attributes:
+        statistics_timestamp_ms: When the snapshot was made whose rows they describe, in milliseconds since the epoch.
+        snapshots_behind: How many snapshots have changed the rows since.
+        rows_changed_share: Rows in files that came or went since, over those of the table.
+    """
+
+    statistics_timestamp_ms: int | None = None
+    snapshots_behind: int | None = None
+    rows_changed_share: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +48,7 @@ class TableStatus:
     Attributes:
         format, snapshot_id: None if the table cannot be read; the latter also if it has no snapshot yet.
         statistics_snapshot_id: The snapshot whose rows the newest statistics describe; None without statistics.
-        statistics_timestamp_ms: When that snapshot was made, in milliseconds since the epoch; None if unknown.
-        snapshots_behind: How many snapshots have changed the rows since; None if unknown.
-        rows_changed_share: Rows in files that came or went since, over those of the table; None if unknown.
-        oldest: The same of the column whose statistics are oldest; None if none are older than the newest.
+        since_newest, since_oldest: What changed since these, and since those of the column that has the oldest.
         columns_missing: The columns that could have statistics and have none.
         columns_with_values: Columns whose values stand in statistics and should not.
         index_files_missing: Files that lack a filter of an indexed column; None if the index cannot be read.
@@ -58,10 +62,8 @@ class TableStatus:
     format: str | None = None
     snapshot_id: int | None = None
     statistics_snapshot_id: int | None = None
-    statistics_timestamp_ms: int | None = None
-    snapshots_behind: int | None = None
-    rows_changed_share: float | None = None
-    oldest: Since | None = None
+    since_newest: Since = Since()
+    since_oldest: Since = Since()
     columns_missing: tuple[str, ...] = ()
     columns_with_values: tuple[str, ...] = ()
     indexed_columns: tuple[str, ...] = ()
@@ -77,23 +79,18 @@ class TableStatus:
         return cls(table=table, reason="the table cannot be read", error=in_one_line(error))
 
     @property
-    def since_oldest(self) -> Since:
-        """What is known since the oldest statistics of a column."""
-        return self.oldest or Since(self.statistics_timestamp_ms, self.snapshots_behind, self.rows_changed_share)
-
-    @property
     def need(self) -> tuple[int, int, str]:
         """Sorts tables by need: the lowest health first, then the most bytes."""
         return self.health, -(self.bytes_to_read or 0), self.table
 
     def to_json(self) -> dict[str, Any]:
-        share = self.rows_changed_share
+        share = self.since_newest.rows_changed_share
         return {
             "table": self.table,
             "format": self.format,
             "snapshot-id": self.snapshot_id,
             "stats-snapshot-id": self.statistics_snapshot_id,
-            "snapshots-behind": self.snapshots_behind,
+            "snapshots-behind": self.since_newest.snapshots_behind,
             "rows-changed-share": None if share is None else round(share, 6),
             "columns-missing": list(self.columns_missing),
             "indexed-columns": list(self.indexed_columns),

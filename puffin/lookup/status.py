@@ -118,13 +118,14 @@ def table_status(name: str, opened: TableSnapshot, wanted: Wanted = Wanted()) ->
     if not by_age:
         return found
     newest, oldest = by_age[0], by_age[-1]
+    since = _since(opened, newest)
     found = dataclasses.replace(
         found,
         statistics_snapshot_id=newest.blob.snapshot_id,
-        **dataclasses.asdict(_since(opened, newest)),
-        oldest=_since(opened, oldest) if oldest.age > newest.age else None,
+        since_newest=since,
+        since_oldest=_since(opened, oldest) if oldest.age > newest.age else since,
     )
-    rows, missing = rows_lost(found.rows_changed_share), columns_lost(len(found.columns_missing), len(columns))
+    rows, missing = rows_lost(since.rows_changed_share), columns_lost(len(found.columns_missing), len(columns))
     points, reason = health([rows, missing, index.loss, *_upkeep(opened, plans, known, found)])
     return dataclasses.replace(found, health=points, reason=reason)
 
@@ -224,7 +225,7 @@ def _upkeep(
         yield upkeep_needed(f"column {full[0].column.name} has to be read in full: {full[0].reason}")
     elif found.bytes_to_read and len(ages) > 1:
         yield upkeep_needed("some columns have older statistics than others")
-    elif found.bytes_to_read and found.rows_changed_share == 0 and not found.columns_missing:
+    elif found.bytes_to_read and found.since_newest.rows_changed_share == 0 and not found.columns_missing:
         yield upkeep_needed("the newest statistics lack what an earlier run of ours kept")
     elif damaged_entries(opened.state):
         yield upkeep_needed("some engines cannot read an entry of its statistics")

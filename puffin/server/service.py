@@ -367,7 +367,7 @@ def _status_json(status: TableStatus, verdict: tuple[str, str] | None) -> dict[s
     state, reason = verdict or (None, None)
     return {
         **status.to_json(),
-        "stats-timestamp": iso_time(status.statistics_timestamp_ms),
+        "stats-timestamp": iso_time(status.since_newest.statistics_timestamp_ms),
         "state": state,
         "state-reason": reason,
     }

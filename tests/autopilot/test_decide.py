@@ -30,14 +30,14 @@ from puffin.policy.table_policy import TablePolicy, table_policy
 NOW = 1_000_000_000.0
 HOUR, DAY = 3600, 86_400
 MIB = 1024 * 1024
+SINCE = Since(int((NOW - HOUR) * 1000), snapshots_behind=3, rows_changed_share=0.04)
 BEHIND = TableStatus(
     table="t",
     format="iceberg",
     snapshot_id=5,
     statistics_snapshot_id=2,
-    statistics_timestamp_ms=int((NOW - HOUR) * 1000),
-    snapshots_behind=3,
-    rows_changed_share=0.04,
+    since_newest=SINCE,
+    since_oldest=SINCE,
     index_files_missing=0,
     index_bytes_to_read=0,
     bytes_to_read=MIB,
@@ -45,6 +45,10 @@ BEHIND = TableStatus(
     reason="4 % of the rows are in files that came or went",
 )
 COLUMNS = {"id": "long", "name": "string"}
+
+
+def since(**changes: Any) -> dict[str, Any]:
+    return {"since_oldest": dataclasses.replace(SINCE, **changes)}
 
 
 def seen(status: TableStatus = BEHIND, rule: Rule = Rule(), **changes: Any) -> SeenTable:  # noqa: B008 - frozen
@@ -65,21 +69,21 @@ def due(**conditions: Any) -> Rule:
         ({"rows_changed": 0.04}, {}, "4 % of the rows in changed files"),
         ({"rows_changed": 0.0}, {}, "4 % of the rows in changed files"),
         ({"rows_changed": 0.05}, {}, None),
-        ({"rows_changed": 0.0}, {"rows_changed_share": 0.0}, None),
-        ({"rows_changed": 0.9}, {"rows_changed_share": None}, "the number of changed rows is unknown"),
-        ({}, {"rows_changed_share": None}, None),
+        ({"rows_changed": 0.0}, since(rows_changed_share=0.0), None),
+        ({"rows_changed": 0.9}, since(rows_changed_share=None), "the number of changed rows is unknown"),
+        ({}, since(rows_changed_share=None), None),
         ({"snapshots": 3}, {}, "3 snapshots behind"),
         ({"snapshots": 4}, {}, None),
-        ({"snapshots": 4}, {"snapshots_behind": None}, "the number of snapshots since is unknown"),
+        ({"snapshots": 4}, since(snapshots_behind=None), "the number of snapshots since is unknown"),
         ({"age": HOUR}, {}, "statistics 1h old"),
         ({"age": HOUR + 1}, {}, None),
-        ({"age": HOUR}, {"snapshots_behind": 0, "bytes_to_read": 9}, "statistics 1h old"),
-        ({"age": HOUR}, {"snapshots_behind": 0, "bytes_to_read": 0, "index_files_missing": 2}, None),
-        ({"age": HOUR}, {"statistics_timestamp_ms": None}, "the age of the statistics is unknown"),
-        ({"rows_changed": 0.05}, {"oldest": Since(0, 9, 0.5)}, "50 % of the rows in changed files"),
-        ({"snapshots": 9}, {"oldest": Since(0, 9, 0.5)}, "9 snapshots behind"),
-        ({"age": 2 * HOUR}, {"oldest": Since(int((NOW - DAY) * 1000), 9, 0.5)}, "statistics 1d old"),
-        ({"age": DAY}, {"statistics_timestamp_ms": int((NOW - 8.6 * DAY) * 1000)}, "statistics 8d old"),
+        ({"age": HOUR}, since(snapshots_behind=0) | {"bytes_to_read": 9}, "statistics 1h old"),
+        ({"age": HOUR}, since(snapshots_behind=0) | {"bytes_to_read": 0, "index_files_missing": 2}, None),
+        ({"age": HOUR}, since(statistics_timestamp_ms=None), "the age of the statistics is unknown"),
+        ({"rows_changed": 0.05}, since(snapshots_behind=9, rows_changed_share=0.5), "50 % of the rows in changed files"),
+        ({"snapshots": 9}, since(snapshots_behind=9, rows_changed_share=0.5), "9 snapshots behind"),
+        ({"age": 2 * HOUR}, since(statistics_timestamp_ms=int((NOW - DAY) * 1000)), "statistics 1d old"),
+        ({"age": DAY}, since(statistics_timestamp_ms=int((NOW - 8.6 * DAY) * 1000)), "statistics 8d old"),
         ({}, {"columns_missing": ("a",)}, "column a has no statistics"),
         ({}, {"columns_missing": ("a", "b")}, "2 columns have no statistics"),
         ({}, {"statistics_snapshot_id": None, "health": 0}, "there are no statistics"),
@@ -122,7 +126,7 @@ def test_table_that_keeps_changing_is_run_at_most_every_so_often() -> None:
     assert judge(seen(rule=rule), NOW + 62.5).why == "4 % of the rows in changed files; waits for 58m"
     assert judge(seen(rule=rule), NOW + HOUR).state == DUE
     ran = Past(ended={"prod:t": NOW - 60})
-    old = {"statistics_timestamp_ms": 0}
+    old = since(statistics_timestamp_ms=0)
     assert judge(seen(rule=rule, **old), NOW).state == DUE
     assert judge(seen(rule=rule, **old), NOW, ran).state == WAITING
 
@@ -130,7 +134,7 @@ def test_table_that_keeps_changing_is_run_at_most_every_so_often() -> None:
 def test_nothing_waits_for_a_time_that_is_yet_to_come() -> None:
     """Of a clock that was set back, or of a writer's that is wrong."""
     rule = due(rows_changed=0.01, at_most_every=2 * HOUR)
-    ahead = {"statistics_timestamp_ms": int((NOW + 365 * DAY) * 1000)}
+    ahead = since(statistics_timestamp_ms=int((NOW + 365 * DAY) * 1000))
     assert judge(seen(rule=rule, **ahead), NOW).state == DUE
     assert judge(seen(rule=rule, **ahead), NOW, Past(ended={"prod:t": NOW + DAY})).state == DUE
     assert judge(seen(rule=rule, **ahead), NOW, Past(ended={"prod:t": NOW - 60})).state == WAITING

@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from puffin.load import load_table
-from puffin.lookup.health import TableStatus, about_share
+from puffin.lookup.health import Since, TableStatus, about_share
 from puffin.lookup.places import Place
 from puffin.lookup.status import status, table_status
 from stats_jobs import Options, analyze
@@ -86,7 +86,8 @@ def history(make_table: Any) -> History:
 def test_current_statistics_need_nothing(analyzed):
     found = status_of(analyzed)
     assert (found.health, found.reason, found.bytes_to_read) == (100, "the statistics are current", 0)
-    assert (found.statistics_snapshot_id, found.snapshots_behind, found.rows_changed_share) == (0, 0, 0.0)
+    since = found.since_newest
+    assert (found.statistics_snapshot_id, since.snapshots_behind, since.rows_changed_share) == (0, 0, 0.0)
     assert (found.columns_missing, found.indexed_columns, found.index_files_missing) == ((), (), 0)
 
 
@@ -96,7 +97,7 @@ def test_table_without_statistics_has_to_be_read_whole(tmp_path):
     found = status_of(tmp_path / "t")
     assert (found.health, found.reason) == (0, "the table has no statistics")
     assert found.bytes_to_read == sum(sizes(tmp_path / "t").values())
-    assert (found.statistics_snapshot_id, found.snapshots_behind, found.rows_changed_share) == (None, None, None)
+    assert (found.statistics_snapshot_id, found.since_newest) == (None, Since())
     assert found.columns_missing == ("k", "s")
 
 
@@ -105,8 +106,8 @@ def test_appended_files_are_what_changed_and_what_is_read(analyzed):
     append(analyzed, 20, 100)
     append(analyzed, 5, 120)
     found = status_of(analyzed)
-    assert (found.snapshot_id, found.statistics_snapshot_id, found.snapshots_behind) == (3, 0, 2)
-    assert found.rows_changed_share == 0.2
+    assert (found.snapshot_id, found.statistics_snapshot_id, found.since_newest.snapshots_behind) == (3, 0, 2)
+    assert found.since_newest.rows_changed_share == 0.2
     assert found.bytes_to_read == sum(size for name, size in sizes(analyzed).items() if name not in before)
     assert (found.health, found.reason) == (90, "20 % of the rows are in files that came or went since the statistics")
 
@@ -121,14 +122,15 @@ def test_compaction_changes_no_rows(analyzed):
     analyze(str(analyzed))
     DeltaTable(str(analyzed)).optimize.compact()
     found = status_of(analyzed)
-    assert (found.health, found.bytes_to_read, found.rows_changed_share, found.snapshots_behind) == (100, 0, 0.0, 0)
+    since = found.since_newest
+    assert (found.health, found.bytes_to_read, since.rows_changed_share, since.snapshots_behind) == (100, 0, 0.0, 0)
     assert check_foretold(load_table(str(analyzed))) == 0
 
 
 def test_more_changes_than_rows_count_as_all_rows(analyzed):
     write_deltalake(str(analyzed), pa.table({"k": [1], "s": ["one"]}), mode="overwrite")
     found = status_of(analyzed)
-    assert (found.rows_changed_share, found.health) == (1.0, 50)
+    assert (found.since_newest.rows_changed_share, found.health) == (1.0, 50)
 
 
 def test_rows_of_files_that_a_delta_log_removed_count(analyzed):
@@ -136,13 +138,13 @@ def test_rows_of_files_that_a_delta_log_removed_count(analyzed):
     analyze(str(analyzed))
     DeltaTable(str(analyzed)).delete("k < 50")  # which writes the other half of the file again
     found = status_of(analyzed)
-    assert found.rows_changed_share == 1.0
+    assert found.since_newest.rows_changed_share == 1.0
     append(analyzed, 850, 1000)
-    assert status_of(analyzed).rows_changed_share == 1.0
+    assert status_of(analyzed).since_newest.rows_changed_share == 1.0
     append(analyzed, 9000, 2000)
     analyze(str(analyzed))
     DeltaTable(str(analyzed)).delete("k >= 100 and k < 200")  # a file of its own
-    assert status_of(analyzed).rows_changed_share == pytest.approx(100 / 9900)
+    assert status_of(analyzed).since_newest.rows_changed_share == pytest.approx(100 / 9900)
 
 
 def test_table_without_a_snapshot_needs_nothing(directory):
@@ -169,8 +171,7 @@ def test_age_is_unknown_if_the_snapshot_of_the_statistics_has_expired(history):
     history.made.document = stored
     history.write()
     found = status_of(history)
-    assert (found.statistics_snapshot_id, found.snapshots_behind, found.rows_changed_share) == (1, None, None)
-    assert found.statistics_timestamp_ms is None
+    assert (found.statistics_snapshot_id, found.since_newest) == (1, Since())
     assert found.bytes_to_read == sum(
         task.data_file.file_size_in_bytes for task in load_table(str(history)).open().tasks
     )
@@ -185,7 +186,7 @@ def test_statistics_that_no_ancestor_has_do_not_count(history):
     del history.made.document["snapshots"][-1]["parent-snapshot-id"]
     history.write()
     found = status_of(history)
-    assert (found.statistics_snapshot_id, found.snapshots_behind, found.health) == (None, None, 0)
+    assert (found.statistics_snapshot_id, found.since_newest.snapshots_behind, found.health) == (None, None, 0)
     assert found.reason == "no statistics of the current snapshot or a known ancestor"
 
 
@@ -196,7 +197,7 @@ def test_deleted_rows_count_and_are_read_with_their_whole_file(history):
     deletes = history.made.position_deletes("d.parquet", [(Path(hit["file_path"]), row) for row in range(20)])
     history.snapshot(kept, hit, deletes)
     found = status_of(history)
-    assert found.rows_changed_share == 0.05
+    assert found.since_newest.rows_changed_share == 0.05
     assert found.bytes_to_read == hit["file_size_in_bytes"]
     assert check_foretold(load_table(str(history))) == found.bytes_to_read
 
@@ -206,19 +207,19 @@ def test_file_with_equality_deletes_counts_whole(history):
     history.snapshot(kept)
     history.analyze()
     history.snapshot(kept, hit)
-    assert status_of(history).rows_changed_share == 0.25
+    assert status_of(history).since_newest.rows_changed_share == 0.25
     history.analyze()
     path = history.made.write("e.parquet", pa.table({"k": [5]}), {"k": 1})
     deletes = history.made.data(path, content=2, equality_ids=[1], sequence_number=3)
     history.snapshot(kept, hit, deletes)
-    assert status_of(history).rows_changed_share == 1.0
+    assert status_of(history).since_newest.rows_changed_share == 1.0
     check_foretold(load_table(str(history)))
 
 
 def test_lost_private_state_is_the_reason_of_a_full_read(analyzed):
     shutil.rmtree(analyzed / "_puffin_sidecar")
     found = status_of(analyzed)
-    assert (found.health, found.rows_changed_share) == (90, 0.0)
+    assert (found.health, found.since_newest.rows_changed_share) == (90, 0.0)
     assert found.reason == ("column k has to be read in full: the private state beside the earlier sketch is gone")
     assert found.bytes_to_read == sum(sizes(analyzed).values())
 
@@ -243,10 +244,9 @@ def test_older_columns_cost_points_though_others_are_current(analyzed):
     append(analyzed, 20, 100)
     analyze(str(analyzed), Options(columns=("k",)))
     found = status_of(analyzed)
-    assert (found.rows_changed_share, found.health) == (0.0, 90)
+    assert (found.since_newest.rows_changed_share, found.health) == (0.0, 90)
     assert found.reason == "some columns have older statistics than others"
-    assert found.oldest is not None
-    assert (found.oldest.snapshots_behind, found.oldest.rows_changed_share) == (1, 20 / 120)
+    assert (found.since_oldest.snapshots_behind, found.since_oldest.rows_changed_share) == (1, 20 / 120)
     assert found.bytes_to_read > 0
 
 
@@ -302,7 +302,7 @@ def test_status_opens_no_data_file(history, opened):
     history.analyze()
     history.snapshot(first, history.file("b.parquet", 100, 100))
     opened.clear()
-    assert status_of(history).rows_changed_share == 0.5
+    assert status_of(history).since_newest.rows_changed_share == 0.5
     assert opened
     assert [name for name in opened if name.endswith(".parquet")] == []
 
