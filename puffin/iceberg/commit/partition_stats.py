@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 from puffin.errors import CorruptMetadataError, FileNotFound, UnsupportedTableError, UsageError, in_one_line, said_by
 from puffin.format import CREATED_BY
 from puffin.iceberg.commit.patch import partition_statistics_path
+from puffin.iceberg.scan import manifests
 from puffin.iceberg.scan.manifest_lists import ManifestFile, manifests_of
-from puffin.iceberg.scan.manifests import read_entries
 from puffin.storage import FileInfo, Store
 from puffin.tables.base import PartitionStatisticsEntry, Snapshot
 from puffin.tables.snapshot import TableSnapshot
@@ -37,16 +37,9 @@ _PUFFIN = "PUFFIN"
 _VOID = "void"
 _NEVER = math.inf
 
-# Field ids of manifest_entry, and of data_file in it.
-_STATUS, _SNAPSHOT_ID, _DATA_FILE = 0, 1, 2
-_CONTENT, _FILE_FORMAT, _FILE_PARTITION, _RECORD_COUNT, _FILE_SIZE = 134, 101, 102, 103, 104
-_ENTRY = {
-    _STATUS: None,
-    _SNAPSHOT_ID: None,
-    _DATA_FILE: dict.fromkeys((_CONTENT, _FILE_FORMAT, _FILE_PARTITION, _RECORD_COUNT, _FILE_SIZE)),
-}
-_DELETED = 2
-_DATA, _POSITION_DELETES = 0, 1
+_OF_FILE = (manifests.CONTENT, manifests.FILE_FORMAT, manifests.PARTITION, manifests.RECORD_COUNT, manifests.FILE_SIZE)
+_ENTRY = {manifests.STATUS: None, manifests.SNAPSHOT_ID: None, manifests.DATA_FILE: dict.fromkeys(_OF_FILE)}
+_DATA, _POSITION_DELETES = 0, 1  # contents
 
 # Columns of the file: field id, name, type, and the first format version that requires it.
 _COLUMNS: tuple[tuple[int, str, pa.DataType, float], ...] = (
@@ -163,13 +156,13 @@ class _Row:
 
     def count(self, file: Mapping[int, Any]) -> None:
         """Add a live file."""
-        content, records = file.get(_CONTENT, _DATA), file[_RECORD_COUNT]
+        content, records = file.get(manifests.CONTENT, _DATA), file[manifests.RECORD_COUNT]
         if content == _DATA:
             self.data_record_count += records
             self.data_file_count += 1
-            self.total_data_file_size_in_bytes += file[_FILE_SIZE]
+            self.total_data_file_size_in_bytes += file[manifests.FILE_SIZE]
         elif content == _POSITION_DELETES:
-            is_vector = file[_FILE_FORMAT].upper() == _PUFFIN
+            is_vector = file[manifests.FILE_FORMAT].upper() == _PUFFIN
             self.position_delete_record_count += records
             self.position_delete_file_count += not is_vector
             self.dv_count += is_vector
@@ -192,23 +185,23 @@ class _Partitions:
         self._rows: dict[tuple[Any, ...], _Row] = {}
 
     def add(self, manifest: ManifestFile, store_for: Callable[[str], Store]) -> None:
-        for _ in read_entries(manifest, _ENTRY, store_for, lambda entry: self._add(entry, manifest)):
+        for _ in manifests.read_entries(manifest, _ENTRY, store_for, lambda entry: self._add(entry, manifest)):
             pass
 
     def sorted_rows(self) -> list[_Row]:
         return [self._rows[key] for key in sorted(self._rows)]
 
     def _add(self, entry: Mapping[int, Any], manifest: ManifestFile) -> None:
-        file = entry[_DATA_FILE]
-        stored = file[_FILE_PARTITION]
+        file = entry[manifests.DATA_FILE]
+        stored = file[manifests.PARTITION]
         partition = [partition_value(field.type, stored.get(field.field_id)) for field in self._fields]
         key = (*map(_sort_key, partition), manifest.partition_spec_id)
         row = self._rows.get(key)
         if row is None:
             row = self._rows[key] = _Row(partition, manifest.partition_spec_id)
-        if entry[_STATUS] != _DELETED:
+        if entry[manifests.STATUS] != manifests.DELETED:
             row.count(file)
-        snapshot_id: Any = entry.get(_SNAPSHOT_ID)
+        snapshot_id: Any = entry.get(manifests.SNAPSHOT_ID)
         if snapshot_id is None:  # inherited by files added with the manifest
             snapshot_id = manifest.added_snapshot_id
         if snapshot_id in self._snapshots:

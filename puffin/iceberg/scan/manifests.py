@@ -21,11 +21,11 @@ from puffin.storage import Store
 from puffin.tables.scan_task import DATA, DELETE_FILE_PATH, EQUALITY_DELETES, POSITION_DELETES
 
 # Field ids of data_file, and of manifest_entry around it, in manifests.
-_CONTENT, _FILE_PATH, _FILE_FORMAT, _PARTITION, _RECORD_COUNT, _FILE_SIZE = 134, 100, 101, 102, 103, 104
+CONTENT, _FILE_PATH, FILE_FORMAT, PARTITION, RECORD_COUNT, FILE_SIZE = 134, 100, 101, 102, 103, 104
 _KEY_METADATA, _SPLIT_OFFSETS, _EQUALITY_IDS = 131, 132, 135
 _REFERENCED_DATA_FILE, _CONTENT_OFFSET, _CONTENT_SIZE = 143, 144, 145
 _SORT_ORDER_ID, _FIRST_ROW_ID = 140, 142
-_STATUS, _SEQUENCE_NUMBER, _DATA_FILE = 0, 3, 2
+STATUS, SNAPSHOT_ID, DATA_FILE, _SEQUENCE_NUMBER = 0, 1, 2, 3
 # Maps by column, each with the ids of its keys and values.
 _METRICS = _VALUE_COUNTS, _NULL_VALUE_COUNTS, _LOWER_BOUNDS, _UPPER_BOUNDS = 109, 110, 125, 128
 _NAN_VALUE_COUNTS = 137
@@ -37,17 +37,17 @@ _KEY_AND_VALUE = {
     _NAN_VALUE_COUNTS: (138, 139),
 }
 _BASIC = (
-    *(_CONTENT, _FILE_PATH, _FILE_FORMAT, _PARTITION, _RECORD_COUNT, _FILE_SIZE),
+    *(CONTENT, _FILE_PATH, FILE_FORMAT, PARTITION, RECORD_COUNT, FILE_SIZE),
     *(_KEY_METADATA, _SPLIT_OFFSETS, _SORT_ORDER_ID, _FIRST_ROW_ID),
 )
 _OF_DELETES = (_EQUALITY_IDS, _REFERENCED_DATA_FILE, _CONTENT_OFFSET, _CONTENT_SIZE)
-_ENTRY = {_STATUS: None, _SEQUENCE_NUMBER: None}
-_DATA_ENTRY = {**_ENTRY, _DATA_FILE: dict.fromkeys(_BASIC)}
-_DATA_ENTRY_WITH_METRICS = {**_ENTRY, _DATA_FILE: dict.fromkeys((*_BASIC, *_METRICS))}
-_DATA_ENTRY_WITH_NAN_COUNTS = {**_ENTRY, _DATA_FILE: dict.fromkeys((*_BASIC, *_METRICS, _NAN_VALUE_COUNTS))}
-_DELETE_ENTRY = {**_ENTRY, _DATA_FILE: dict.fromkeys((*_BASIC, *_METRICS, *_OF_DELETES))}
+_ENTRY = {STATUS: None, _SEQUENCE_NUMBER: None}
+_DATA_ENTRY = {**_ENTRY, DATA_FILE: dict.fromkeys(_BASIC)}
+_DATA_ENTRY_WITH_METRICS = {**_ENTRY, DATA_FILE: dict.fromkeys((*_BASIC, *_METRICS))}
+_DATA_ENTRY_WITH_NAN_COUNTS = {**_ENTRY, DATA_FILE: dict.fromkeys((*_BASIC, *_METRICS, _NAN_VALUE_COUNTS))}
+_DELETE_ENTRY = {**_ENTRY, DATA_FILE: dict.fromkeys((*_BASIC, *_METRICS, *_OF_DELETES))}
 
-_ADDED, _DELETED = 1, 2
+_ADDED, DELETED = 1, 2  # statuses
 _CONTENTS = (DATA, POSITION_DELETES, EQUALITY_DELETES)
 
 _T = TypeVar("_T")
@@ -126,7 +126,7 @@ def live_files_of(
         manifest,
         _DELETE_ENTRY if manifest.of_deletes else of_data,
         store_for,
-        lambda entry: None if entry[_STATUS] == _DELETED else _live_file(entry, manifest, metrics_of),
+        lambda entry: None if entry[STATUS] == DELETED else _live_file(entry, manifest, metrics_of),
     )
     return _with_row_ids((file for file in entries if file is not None), manifest)
 
@@ -149,7 +149,7 @@ class NamedFiles:
         return (file for file in entries if file is not None)
 
     def _found(self, entry: Mapping[int, Any], manifest: ManifestFile) -> LiveFile | None:
-        if not entry or entry[_STATUS] == _DELETED or entry[_DATA_FILE][_FILE_PATH] not in self.paths:
+        if not entry or entry[STATUS] == DELETED or entry[DATA_FILE][_FILE_PATH] not in self.paths:
             return None
         return _live_file(entry, manifest, ())
 
@@ -202,23 +202,23 @@ def _with_row_ids(files: Iterator[LiveFile], manifest: ManifestFile) -> Iterator
 
 
 def _live_file(entry: Mapping[int, Any], manifest: ManifestFile, metrics_of: Collection[int]) -> LiveFile:
-    file = entry[_DATA_FILE]
-    content = _CONTENTS[file.get(_CONTENT, 0)]
+    file = entry[DATA_FILE]
+    content = _CONTENTS[file.get(CONTENT, 0)]
     if (content != DATA) != manifest.of_deletes:
         raise ValueError(f"{content} in a manifest of {'delete' if manifest.of_deletes else 'data'} files")
     sequence_number = _optional(entry, _SEQUENCE_NUMBER, int)
     if sequence_number is None:  # added files inherit it; version 1 has none
-        sequence_number = manifest.sequence_number if entry[_STATUS] == _ADDED else 0
+        sequence_number = manifest.sequence_number if entry[STATUS] == _ADDED else 0
     equality_ids = _integers(file, _EQUALITY_IDS)
     return LiveFile(
         content=content,
         sequence_number=sequence_number,
         file_path=_typed(file, _FILE_PATH, str),
-        file_format=_typed(file, _FILE_FORMAT, str).upper(),
+        file_format=_typed(file, FILE_FORMAT, str).upper(),
         spec_id=manifest.partition_spec_id,
-        partition=_typed(file, _PARTITION, dict),
-        record_count=_typed(file, _RECORD_COUNT, int),
-        file_size_in_bytes=_typed(file, _FILE_SIZE, int),
+        partition=_typed(file, PARTITION, dict),
+        record_count=_typed(file, RECORD_COUNT, int),
+        file_size_in_bytes=_typed(file, FILE_SIZE, int),
         split_offsets=_integers(file, _SPLIT_OFFSETS),
         referenced_data_file=_referenced(file) if manifest.of_deletes else None,
         content_offset=_optional(file, _CONTENT_OFFSET, int),
@@ -233,7 +233,7 @@ def _live_file(entry: Mapping[int, Any], manifest: ManifestFile, metrics_of: Col
 
 def _metrics(file: Mapping[int, Any], field_ids: Collection[int]) -> dict[int, ColumnMetrics]:
     columns = [_by_column(file, metric) for metric in (*_METRICS, _NAN_VALUE_COUNTS)] if field_ids else []
-    rows = _typed(file, _RECORD_COUNT, int)
+    rows = _typed(file, RECORD_COUNT, int)
     return {field_id: _of_rows(rows, *(values.get(field_id) for values in columns)) for field_id in field_ids}
 
 
