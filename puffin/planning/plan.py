@@ -154,14 +154,13 @@ class Planner:
         self._rows = rows or RowCache()
         self._columns = opened.state.columns_by_id
         self._loading = threading.RLock()
-        # A list, so that planners made by `reopened` share what it gets.
-        self._loaded_files: list[_Files] = []
+        self._loaded_files: _Files | None = None
         self._metrics: dict[int, FileBounds] = {}
         self._index: TableIndex | None = None
         self._parser: Callable[[Filter], Expression] | None = None
 
     def reopened(self, opened: TableSnapshot) -> Planner:
-        """This planner for a later opening of the same state, whose credentials may be fresher."""
+        """This planner with what it has read, for a later opening of the same state with fresher credentials."""
         made = copy.copy(self)
         made._opened = opened
         return made
@@ -169,7 +168,7 @@ class Planner:
     @property
     def files_total(self) -> int:
         """How many files the planner keeps in memory; 0 until it has read them."""
-        return len(self._loaded_files[0].tasks) if self._loaded_files else 0
+        return 0 if self._loaded_files is None else len(self._loaded_files.tasks)
 
     def plan(self, where: Filter | None, *, index: FoundIndex | None = None) -> FilePlan:
         """
@@ -243,11 +242,11 @@ class Planner:
 
     @property
     def _files(self) -> _Files:
-        if not self._loaded_files:
+        if self._loaded_files is None:
             with self._loading:
-                if not self._loaded_files:
-                    self._loaded_files.append(_Files.of(self._opened))
-        return self._loaded_files[0]
+                if self._loaded_files is None:
+                    self._loaded_files = _Files.of(self._opened)
+        return self._loaded_files
 
     @cached_property
     def _retyped(self) -> frozenset[int]:
