@@ -10,6 +10,7 @@ import pytest
 from puffin.delta.scan.plan import file_uri
 from puffin.errors import CorruptMetadataError, SnapshotNotFound
 from puffin.load import load_table
+from puffin.lookup import ndv
 from puffin.tables.base import SnapshotSelector
 from stats_jobs import Options, analyze
 
@@ -361,6 +362,20 @@ def test_statistics_are_right_after_partition_columns_changed(delta_table, befor
     report = analyze(str(table.path))
     basis = "changed-files" if before == after else "full"
     assert [(c.ndv, c.basis) for c in report.columns] == [(1, basis)] * 3
+
+
+@pytest.mark.parametrize("after", ["string", "timestamp_ntz"])
+def test_sketches_by_partition_are_right_after_a_partition_column_changed_its_type(delta_table, after):
+    table = delta_table(types={"k": "long", "p": "date"}, partitioned_by=["p"])
+    one = table.add({"k": [*range(9)]}, partitionValues={"p": "2024-01-01"})
+    table.commit(one)
+    analyze(str(table.path), Options(partitions=True))
+    text = {"string": "2024-01-01", "timestamp_ntz": "2024-01-01 00:00:00"}[after]
+    two = table.add({"k": [1, 2]}, partitionValues={"p": text})
+    table.commit(table.metadata(types={"k": "long", "p": after}), table.remove(one), two)
+    assert analyze(str(table.path), Options(partitions=True)).partitions.count == 1
+    answer = ndv(str(table.path), ["k"], where="p is not null")
+    assert (answer.columns[0].ndv, answer.columns[0].distinct.exact) == (2, True)
 
 
 def test_later_version_is_no_ancestor(table, row):

@@ -12,9 +12,10 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from urllib.parse import unquote
 
-from puffin.delta.log.actions import AddFile, FileKey, RemoveFile
+from puffin.delta.log.actions import AddFile, FileKey, Metadata, RemoveFile
 from puffin.delta.scan.deletion_vectors import deletion_vector_file
 from puffin.delta.scan.partition_values import partition_json
+from puffin.delta.schema import TableSchema, table_schema
 from puffin.delta.state import SPEC_ID, DeltaState, LoggedPartition
 from puffin.errors import SnapshotNotFound, UnsupportedError
 from puffin.storage import join
@@ -114,13 +115,24 @@ def _as_added(files: Sequence[AddFile | RemoveFile], base: Snapshot, state: Delt
 
 
 def _check_columns(base: Snapshot, state: DeltaState) -> None:
-    """Raise UnsupportedError for other partition columns: their order is part of the key of a partition's sketch."""
-    now = state.metadata.partition_columns
-    if (found := state.segment.at(base.snapshot_id).protocol_and_metadata[1].partition_columns) != now:
+    """
+    Raise UnsupportedError for other partition columns, or others in order or type.
+
+    A partition's sketch is known by the values of the columns, in this order and as values of these types.
+    """
+    before = state.segment.at(base.snapshot_id).protocol_and_metadata[1]
+    schema = table_schema(before.schema_string, before.configuration, state.known_ids, state.location)
+    found, now = _described(before, schema), _described(state.metadata, state.delta_schema)
+    if found != now:
         raise UnsupportedError(
-            f"{state.location}: expected partition columns as in version {state.segment.version} "
-            f"({', '.join(now) or 'none'}), found {', '.join(found) or 'none'} in version {base.snapshot_id}"
+            f"{state.location}: expected partition columns as in version {state.segment.version} ({now}), "
+            f"found {found} in version {base.snapshot_id}"
         )
+
+
+def _described(metadata: Metadata, schema: TableSchema) -> str:
+    types = {field["name"]: field["type"] for field in schema.schema["fields"]}
+    return ", ".join(f"{name} {types.get(name)}" for name in metadata.partition_columns) or "none"
 
 
 def _check_partitions(removed: Iterable[AddFile], state: DeltaState) -> None:
