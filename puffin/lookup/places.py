@@ -8,7 +8,7 @@ import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
-from puffin.errors import NotFoundError, PuffinError, SetupError, StorageError, UsageError
+from puffin.errors import NotFoundError, PuffinError, SetupError, StorageError, UnsupportedError, UsageError
 from puffin.load import MOST_DIRECTORIES, FoundTable, Tables
 from puffin.storage import local_path, place_of, store_for
 
@@ -104,8 +104,8 @@ def tables_at(place: Place, tables: Tables | None = None) -> Iterator[FoundTable
     What is below several roots comes once, with its name below the first. A root that cannot be used comes with its
     error, unless there is nothing beside it.
     What cannot be listed may hold wanted tables, whatever its name; only a directory that is excluded itself cannot.
-    Raises UsageError, SetupError or StorageError if the catalog or the only root cannot be used, and NotFoundError if
-    that is not a directory.
+    Raises UsageError, SetupError, StorageError or UnsupportedError if the catalog or the only root cannot be used, and
+    NotFoundError if that is not a directory.
     """
     for each in _all_at(place, tables):
         dotted = each.root is None
@@ -131,7 +131,7 @@ def _all_at(place: Place, tables: Tables | None) -> Iterator[FoundTable]:
             found = list(located.tables_below(root, place.directories))
             if not found:
                 _check_directory(root)
-        except (NotFoundError, SetupError, StorageError) as exc:
+        except (NotFoundError, SetupError, StorageError, UnsupportedError) as exc:
             if is_alone:
                 raise
             found = [FoundTable.unlisted(root, None, exc)]

@@ -239,3 +239,5 @@ def test_root_that_does_not_exist_hides_no_other_table(puffin: Callable[..., Any
     assert (run.code, run.stderr) == (1, said)
     assert [each["error"] is None for each in run.document["tables"]] == [False, True]
     assert puffin("status", *places, "--root", "file:here/there").code == 2
+    run = puffin("status", "--root", "none://x", "--root", root / "current", "--json")
+    assert (run.code, [each["error"] is None for each in run.document["tables"]]) == (1, [False, True])
