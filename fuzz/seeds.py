@@ -371,7 +371,7 @@ def _orc_files() -> Iterator[bytes]:
     table = pa.table(
         {"t": pa.array(moments, pa.timestamp("us")), "u": pa.array([7] * len(moments), pa.timestamp("us"))}
     )
-    for codec in ("uncompressed", "zlib", "snappy", "zstd"):
+    for codec in ("uncompressed", "zlib", "snappy", "lz4", "zstd"):
         sink = io.BytesIO()
         orc.write_table(table, sink, compression=codec)
         yield sink.getvalue()

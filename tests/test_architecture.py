@@ -97,7 +97,7 @@ SDK_HOMES = {
     "botocore": {"puffin.storage.new_objects", "puffin.iceberg.catalogs.glue"},  # credentials; errors of a client
     "yaml": {"puffin.policy.yaml_nodes"},
     "zstandard": {"puffin.format.compression", "puffin.files.parquet.page_codecs"},
-    "lz4": {"puffin.format.compression", "puffin.files.parquet.page_codecs"},
+    "lz4": {"puffin.format.compression", "puffin.files.block_codecs"},
     "deflate": {"puffin.files.parquet.page_codecs"},
     "fastapi": {"puffin.server.app", "puffin.server.iceberg.routes"},
     "starlette": {"puffin.server.app"},

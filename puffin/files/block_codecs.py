@@ -1,7 +1,8 @@
 """
-Decompress the blocks of Avro and ORC files.
+Decompress blocks of data files.
 
-A block gives its compressed size but not its decompressed size, so every codec stops at a limit: ValueError beyond it.
+In Avro and ORC a block gives its compressed size but not its decompressed size, so every codec stops at a limit:
+ValueError beyond it.
 """
 
 from __future__ import annotations
@@ -43,6 +44,16 @@ def unsnappy(block: bytes, limit: int) -> bytes:
     _check_limit(size, limit)  # the size is stated, and the library would allocate it
     content: bytes = pa.decompress(block, size, "snappy", asbytes=True)
     return content
+
+
+def unlz4(block: bytes | memoryview, limit: int) -> bytes:
+    """Decompress a block of LZ4 without a frame."""
+    import lz4.block
+
+    try:
+        return bytes(lz4.block.decompress(block, uncompressed_size=limit))
+    except lz4.block.LZ4BlockError as exc:
+        raise ValueError(f"expected a sound LZ4 block of at most {limit} bytes: {exc}") from exc
 
 
 def _check_limit(size: int, limit: int) -> None:

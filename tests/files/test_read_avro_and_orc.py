@@ -328,7 +328,7 @@ def test_column_of_another_type_is_corrupt(make_table, suffix):
         table.read()
 
 
-@pytest.mark.parametrize("compression", ["uncompressed", "zlib", "snappy", "zstd"])
+@pytest.mark.parametrize("compression", ["uncompressed", "zlib", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("type_string", ["timestamp", "timestamptz"])
 @pytest.mark.parametrize("moments", ALL_MOMENTS.values(), ids=ALL_MOMENTS)
 def test_orc_timestamps_beyond_nanoseconds_are_read(make_table, monkeypatch, moments, type_string, compression):

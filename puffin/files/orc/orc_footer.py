@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from puffin.files.block_codecs import inflate, unsnappy, unzstd
+from puffin.files.block_codecs import inflate, unlz4, unsnappy, unzstd
 from puffin.files.varints import read_varint, zigzag
 
 Message: TypeAlias = Mapping[int, list[int | bytes]]
@@ -182,4 +182,4 @@ def _millis(statistics: Message) -> tuple[int, int] | None:
     return (found[0][0], found[1][0]) if all(found) else None
 
 
-_CODECS: Mapping[int, Callable[[bytes, int], bytes]] = {1: inflate, 2: unsnappy, 5: unzstd}
+_CODECS: Mapping[int, Callable[[bytes, int], bytes]] = {1: inflate, 2: unsnappy, 4: unlz4, 5: unzstd}

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from puffin.files.block_codecs import unlz4
 from puffin.files.parquet.snappy import SnappyStream, decompress_snappy
 from puffin.kernels import kernels_ready
 
@@ -89,7 +90,7 @@ def open_stream(codec: int, source: pa.NativeFile, offset: int, compressed_size:
     if codec == SNAPPY:
         stream = SnappyStream(source, offset, compressed_size, size)
     elif codec == LZ4_RAW:
-        stream = pa.BufferReader(decompress_lz4_block(source.read_at(compressed_size, offset), size))
+        stream = pa.BufferReader(unlz4(source.read_at(compressed_size, offset), size))
     elif codec == UNCOMPRESSED:
         stream = pa.BufferedInputStream(source.get_stream(offset, compressed_size), _BUFFER)
     else:
@@ -153,16 +154,6 @@ def decompress_zstd_frame(stored: bytes | memoryview, size: int) -> bytes | None
     return None
 
 
-def decompress_lz4_block(stored: bytes | memoryview, size: int) -> bytes:
-    """Decompress an LZ4 block without a frame; ValueError if it is broken or has more than ``size`` bytes."""
-    import lz4.block
-
-    try:
-        return bytes(lz4.block.decompress(stored, uncompressed_size=size))
-    except lz4.block.LZ4BlockError as exc:
-        raise ValueError(f"expected a sound LZ4 block of {size} bytes: {exc}") from exc
-
-
 def _decompress(codec: int, payload: bytes | memoryview, size: int) -> bytes | memoryview:
     if codec == UNCOMPRESSED:
         return payload
@@ -182,7 +173,7 @@ def _decompress(codec: int, payload: bytes | memoryview, size: int) -> bytes | m
 
 def _decompress_lz4(payload: bytes | memoryview, size: int) -> bytes | memoryview:
     if size < _LARGE_PAGE or not kernels_ready():
-        return decompress_lz4_block(payload, size)
+        return unlz4(payload, size)
     from puffin.kernels.parquet import lz4_size
 
     if lz4_size(np.frombuffer(payload, np.uint8)) != size:
