@@ -16,7 +16,7 @@ import pytest
 from puffin.errors import CorruptDataFileError, CorruptError, UnsupportedTableError
 from puffin.files.avro import columns as avro_columns
 from puffin.files.avro.container import Container
-from puffin.files.orc import orc_file
+from puffin.files.orc import orc_file, orc_footer
 from puffin.sketches.theta_sketch import ThetaSketch
 from stats_jobs.plan import split_task
 from tests.hand_made_table import sketches_of
@@ -67,6 +67,10 @@ TIME = pa.field("t", pa.int64(), metadata={"iceberg.long-type": "TIME"})
 
 def longs(*values):
     return ThetaSketch.from_arrow(pa.array(values, pa.int64()), "long")
+
+
+def texts(*values):
+    return ThetaSketch.from_arrow(pa.array(values), "string")
 
 
 # --- values -------------------------------------------------------------------------------------------------------
@@ -390,6 +394,39 @@ def test_encrypted_orc_file_is_refused_by_name(make_table):
                 UnsupportedTableError, match=r"encrypted-column\.orc: ORC file not supported: encrypted"
             ):
                 table.read("b")
+
+
+def test_orc_char_values_have_no_padding(make_table):
+    """As Java reads them: without any blanks at their end. Values of other types keep theirs."""
+    both = '{"field-id": %d, "names": ["c"]}, {"field-id": %d, "names": ["v"]}'
+    names = f'{both % (1, 2)}, {{"field-id": 3, "names": ["st"], "fields": [{both % (4, 5)}]}}'
+    fields = [(1, "c", "string"), (2, "v", "string"), (3, "st", [(4, "c", "string"), (5, "v", "string")])]
+    table = make_table(fields, properties={"schema.name-mapping.default": f"[{names}]"})
+    path = table.root / "char.orc"
+    path.write_bytes((FIXTURES / "char.orc").read_bytes())
+    table.snapshot(table.data(path))
+    assert table.read().sketches == {
+        "c": texts("ab", "a", "abcde", ""),
+        "v": texts("ab", "a", "ab   ", "abcde", ""),
+        "st.c": texts("ab", "abc", ""),
+        "st.v": texts("ab", "ab   ", "abcde", ""),
+    }
+
+
+def test_orc_strings_that_may_be_char_are_refused_if_the_footer_cannot_be_read(make_table, monkeypatch):
+    """Files with field ids have no char; those of other codecs are read by pyarrow."""
+    monkeypatch.setattr(orc_footer, "_CODECS", {})
+    rows = pa.table({"a": [1, 2], "b": ["x", "y"]})
+    for ids in (None, {"a": 1, "b": 2}):
+        mapping = {"schema.name-mapping.default": MAPPING}
+        table = make_table([(1, "a", "long"), (2, "b", "string")], properties=mapping)
+        table.snapshot(table.data(table.write("a.orc", rows, ids, compression="zlib")))
+        if ids is None:
+            with pytest.raises(UnsupportedTableError, match=r"a\.orc: ORC file not supported: ORC compression 1"):
+                table.read()
+            assert table.read("a").sketches == {"a": longs(1, 2)}
+        else:
+            assert table.read().sketches == {"a": longs(1, 2), "b": texts("x", "y")}
 
 
 @pytest.mark.parametrize("codec", ["uncompressed", "snappy", "zlib", "lz4", "zstd"])

@@ -4,18 +4,21 @@ ORC data files and delete files, read by pyarrow.
 ``ORCFile`` only reads whole stripes; read as a data set, the same reader gives batches. ORC has no type for times:
 Iceberg stores longs and marks them with an attribute. pyarrow reads timestamps as nanoseconds, which range from 1677 to
 2262. `puffin.files.orc.timestamps` reads columns that may go beyond. Inside a struct we reject them; before version 25
-pyarrow would return wrong moments.
+pyarrow would return wrong moments. Only the footer tells which strings are CHAR, whose values are padded. Iceberg
+writes none, so strings with field ids need no footer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
 from puffin.errors import in_one_line
 from puffin.files.data_file import Path, RowFile
-from puffin.files.orc.orc_footer import MALFORMED, Footer, is_encrypted, read_footer
+from puffin.files.file_columns import field_id_of
+from puffin.files.orc.orc_footer import CHAR, MALFORMED, Footer, is_encrypted, read_footer
+from puffin.files.orc.padding import without_padding
 from puffin.files.orc.timestamps import is_beyond_nanoseconds, read_timestamps
 from puffin.files.rows import BATCH_BYTES, MAX_BATCH_ROWS, record_batch
 
@@ -50,11 +53,17 @@ class OrcDataFile(RowFile):
             raise ValueError(f"expected {self._record_count} rows, as the manifest says, found {self._row_count}")
         names = sorted({path[0] for path in paths})
         try:
-            timestamps = self._timestamps(names)
+            footer = self._footer([self.schema.field(name) for name in names])
+            timestamps = {} if footer is None else self._timestamps(footer, names)
             others = [name for name in names if name not in timestamps]
             types = [_stored_type(self.schema.field(name)) for name in others]
+            has_padding = footer is not None and any(kind == CHAR for kind, _ in footer.types)
             for batch in self._read(others):
-                arrays = [array.cast(type_) for array, type_ in zip(batch.columns, types, strict=True)]
+                arrays = batch.columns
+                if footer is not None and has_padding:
+                    numbers = [footer.columns[name][0] for name in others]
+                    arrays = [without_padding(*each, footer) for each in zip(arrays, numbers, strict=True)]
+                arrays = [array.cast(type_) for array, type_ in zip(arrays, types, strict=True)]
                 arrays += [column.take(batch.num_rows) for column in timestamps.values()]
                 yield record_batch(arrays, [*others, *timestamps], batch.num_rows)
         except MALFORMED as exc:
@@ -64,28 +73,32 @@ class OrcDataFile(RowFile):
                 raise NotImplementedError(f"inside a struct or in an unusual file: {exc}") from exc
             raise
 
-    def _timestamps(self, names: Sequence[str]) -> dict[str, _Timestamps]:
-        """The columns that pyarrow cannot read."""
-        fields = [self.schema.field(name) for name in names]
-        at_root = [field.name for field in fields if pa.types.is_timestamp(field.type) and not _has_nanos(field)]
-        footer = self._footer() if at_root else None
-        if not CHECKS_TIMESTAMPS and (_any_inside(fields) or (at_root and footer is None)):
+    def _footer(self, fields: Sequence[pa.Field]) -> Footer | None:
+        """What pyarrow does not tell of these columns; None if nothing of it is needed or known."""
+        inside = list(_inside_structs(fields))
+        may_be_char = any(pa.types.is_string(each.type) and field_id_of(each) is None for each in (*fields, *inside))
+        at_root = any(pa.types.is_timestamp(field.type) and not _has_nanos(field) for field in fields)
+        footer = None
+        if may_be_char or at_root:
+            try:
+                footer = read_footer(self._source)
+            except NotImplementedError:
+                if may_be_char:
+                    raise
+        needs_check = any(pa.types.is_timestamp(each.type) for each in inside) or (at_root and footer is None)
+        if needs_check and not CHECKS_TIMESTAMPS:
             raise NotImplementedError("timestamps inside a struct or in an unusual file need pyarrow 25")
-        if footer is None:
-            return {}
+        return footer
+
+    def _timestamps(self, footer: Footer, names: Sequence[str]) -> dict[str, _Timestamps]:
+        """The columns that pyarrow cannot read."""
         if (found := sum(stripe.rows for stripe in footer.stripes)) != self._row_count:
             raise ValueError(f"expected {self._row_count} rows in its stripes, found {found}")
         return {
             name: _Timestamps(read_timestamps(self._source, footer, name))
-            for name in at_root
-            if is_beyond_nanoseconds(footer, name)
+            for name in names
+            if not _has_nanos(self.schema.field(name)) and is_beyond_nanoseconds(footer, name)
         }
-
-    def _footer(self) -> Footer | None:
-        try:
-            return read_footer(self._source)
-        except NotImplementedError:
-            return None  # leave all columns to pyarrow
 
     def _read(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         from pyarrow import dataset  # only used here, and the import takes a quarter of a second
@@ -134,7 +147,9 @@ def _has_nanos(field: pa.Field) -> bool:
     return (field.metadata or {}).get(_TIMESTAMP_UNIT) == _NANOS
 
 
-def _any_inside(fields: Sequence[pa.Field]) -> bool:
-    """Whether one of the structs has a timestamp."""
-    inside = [inner for field in fields if pa.types.is_struct(field.type) for inner in field.type]
-    return any(pa.types.is_timestamp(inner.type) for inner in inside) or (bool(inside) and _any_inside(inside))
+def _inside_structs(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
+    """The fields of these structs, and of the structs in them."""
+    for field in fields:
+        if pa.types.is_struct(field.type):
+            yield from field.type
+            yield from _inside_structs(field.type)

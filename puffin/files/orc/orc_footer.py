@@ -24,7 +24,7 @@ from puffin.files.varints import read_varint, zigzag
 Message: TypeAlias = Mapping[int, list[int | bytes]]
 """The values of each field, in their order."""
 
-TIMESTAMP, TIMESTAMP_INSTANT = 9, 18  # kinds of columns
+TIMESTAMP, STRUCT, CHAR, TIMESTAMP_INSTANT = 9, 12, 17, 18  # kinds of columns
 MALFORMED = (LookupError, TypeError, OverflowError, zlib.error)
 """What an invalid file may raise besides ValueError and OSError."""
 
@@ -55,6 +55,7 @@ class Footer:
     Attributes:
         compression: The number of the codec.
         columns: Number and kind of the columns at the root, by name.
+        types: By number, the kind of each column and the numbers of those inside it.
         millis: The smallest and the largest timestamp of a column, rounded down, by number.
     """
 
@@ -62,6 +63,7 @@ class Footer:
     block_size: int
     stripes: tuple[Stripe, ...]
     columns: Mapping[str, tuple[int, int]]
+    types: tuple[tuple[int, list[int]], ...]
     millis: Mapping[int, tuple[int, int]]
 
 
@@ -86,16 +88,17 @@ def read_footer(source: pa.NativeFile) -> Footer:
     if block_size > _LARGEST_BLOCK:
         raise ValueError(f"blocks of {block_size} bytes")
     footer = read_message(decompress(source.read_at(length, end - length), compression, block_size))
-    types = [read_message(type_) for type_ in footer.get(4, ()) if isinstance(type_, bytes)]
+    messages = [read_message(type_) for type_ in footer.get(4, ()) if isinstance(type_, bytes)]
+    types = tuple((integer(type_, 1), _packed(type_.get(2, ()))) for type_ in messages)
     stripes = [read_message(stripe) for stripe in footer.get(3, ()) if isinstance(stripe, bytes)]
     statistics = [read_message(of_one) for of_one in footer.get(7, ()) if isinstance(of_one, bytes)]
-    names = [name.decode() for name in types[0].get(3, ()) if isinstance(name, bytes)]
-    numbers = _packed(types[0].get(2, ()))
+    names = [name.decode() for name in messages[0].get(3, ()) if isinstance(name, bytes)]
     return Footer(
         compression,
         block_size,
         tuple(Stripe(*(integer(stripe, field) for field in (1, 2, 3, 4, 5))) for stripe in stripes),
-        {name: (number, integer(types[number], 1)) for name, number in zip(names, numbers, strict=True)},
+        {name: (number, types[number][0]) for name, number in zip(names, types[0][1], strict=True)},
+        types,
         {number: found for number, of_one in enumerate(statistics) if (found := _millis(of_one)) is not None},
     )
 
