@@ -61,6 +61,7 @@ ALL_MOMENTS = {
     "a far one among near ones": [253_402_300_799_999_999 if i == 700 else 10**15 + i * i for i in range(1000)],
 }
 MAPPING = '[{"field-id": 1, "names": ["a"]}, {"field-id": 2, "names": ["b"]}]'
+MOMENT_MAPPING = '[{"field-id": 1, "names": ["t"]}]'
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "orc-java"
 TIME = pa.field("t", pa.int64(), metadata={"iceberg.long-type": "TIME"})
 
@@ -365,6 +366,18 @@ def test_orc_timestamps_beyond_nanoseconds_in_structs_are_refused_by_name(make_t
     with pytest.raises(UnsupportedTableError, match=r"timestamps inside a struct or .* need pyarrow 25"):
         table.read()
     assert table.read("k").sketches["k"] == longs(1, 2, 3)
+
+
+def test_orc_timestamps_that_are_all_null_are_read_in_any_zone(make_table):
+    table = make_table([(1, "t", "timestamp")], properties={"schema.name-mapping.default": MOMENT_MAPPING})
+    path = table.root / "nulls-berlin.orc"
+    path.write_bytes((FIXTURES / "nulls-berlin.orc").read_bytes())
+    table.snapshot(table.data(path))
+    answer = table.read()
+    assert (answer.rows, answer.sketches["t"]) == (
+        10,
+        ThetaSketch.from_arrow(pa.array([], pa.timestamp("us")), "timestamp"),
+    )
 
 
 def test_damaged_orc_timestamps_raise_only_our_errors(make_table):

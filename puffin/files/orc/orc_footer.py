@@ -56,7 +56,7 @@ class Footer:
         compression: The number of the codec.
         columns: Number and kind of the columns at the root, by name.
         types: By number, the kind of each column and the numbers of those inside it.
-        millis: The smallest and the largest timestamp of a column, rounded down, by number.
+        millis: The smallest and the largest timestamp of a column, rounded down, by number; zeros if it has only nulls.
     """
 
     compression: int
@@ -180,6 +180,8 @@ def _packed(values: list[int | bytes] | tuple[()]) -> list[int]:
 def _millis(statistics: Message) -> tuple[int, int] | None:
     of_timestamps = statistics.get(9, [b""])[-1]
     fields = read_message(of_timestamps) if isinstance(of_timestamps, bytes) else {}
+    if statistics.get(1) == [0]:
+        return 0, 0  # nulls alone
     # In UTC, or in the zone of the writer where it is older.
     found = [[zigzag(integer(fields, field)) for field in pair if field in fields] for pair in ((3, 1), (4, 2))]
     return (found[0][0], found[1][0]) if all(found) else None
