@@ -17,6 +17,7 @@ from puffin.errors import CorruptDataFileError, CorruptError, UnsupportedTableEr
 from puffin.files.avro import columns as avro_columns
 from puffin.files.avro.container import Container
 from puffin.files.orc import orc_file, orc_footer
+from puffin.files.orc.zones import offsets, zone_named
 from puffin.sketches.theta_sketch import ThetaSketch
 from stats_jobs.plan import split_task
 from tests.hand_made_table import sketches_of
@@ -378,6 +379,36 @@ def test_orc_timestamps_that_are_all_null_are_read_in_any_zone(make_table):
         10,
         ThetaSketch.from_arrow(pa.array([], pa.timestamp("us")), "timestamp"),
     )
+
+
+def test_orc_timestamps_in_the_zone_of_their_writer_are_its_wall_clock(make_table):
+    """As Java reads them: before 1582 by the Julian calendar, around 1970, in summer and winter, and far away."""
+    table = make_table([(1, "t", "timestamp")], properties={"schema.name-mapping.default": MOMENT_MAPPING})
+    path = table.root / "moments-berlin.orc"
+    path.write_bytes((FIXTURES / "moments-berlin.orc").read_bytes())
+    table.snapshot(table.data(path))
+    early = [-62_135_769_600_000_000, -14_830_992_000_000_000, -5_348_980_800_000_000, -2_208_988_800_000_000]
+    around = [-928_324_800_000_000, -43_199_500_000, -500_000, 1_800_500_000]
+    late = [1_719_835_200_123_456, 1_729_996_200_000_000, 2_540_289_600_000_000, 253_402_300_799_999_999]
+    expected = pa.array([*early, *around, *late], pa.timestamp("us"))
+    assert table.read().sketches["t"] == ThetaSketch.from_arrow(expected, "timestamp")
+
+
+def test_orc_clocks_before_1900_show_the_standard_time_of_today():
+    """Java's do: Kolkata had other clocks then. And rules of the future hold for ever."""
+    seconds = np.array([-3_000_000_000, 1_719_835_200, 253_402_300_799, 10**12])
+    assert offsets(zone_named(b"Asia/Kolkata"), seconds).tolist() == [19_800] * 4
+    summer_of_10024 = 1_719_835_200 + 20 * 146_097 * 86_400
+    assert offsets(zone_named(b"Europe/Berlin"), np.array([summer_of_10024, -(10**12)])).tolist() == [7200, 3600]
+
+
+def test_unknown_time_zone_of_an_orc_file_is_refused_by_name():
+    for name in (b"Nowhere/Else", b"../x", b"", b"\xff"):
+        if name:
+            with pytest.raises(NotImplementedError, match="timestamps in time zone"):
+                zone_named(name)
+        else:
+            assert zone_named(name) is None
 
 
 def test_damaged_orc_timestamps_raise_only_our_errors(make_table):

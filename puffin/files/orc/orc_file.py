@@ -3,9 +3,9 @@ ORC data files and delete files, read by pyarrow.
 
 ``ORCFile`` only reads whole stripes; read as a data set, the same reader gives batches. ORC has no type for times:
 Iceberg stores longs and marks them with an attribute. pyarrow reads timestamps as nanoseconds, which range from 1677 to
-2262. `puffin.files.orc.timestamps` reads columns that may go beyond. Inside a struct we reject them; before version 25
-pyarrow would return wrong moments. Only the footer tells which strings are CHAR, whose values are padded. Iceberg
-writes none, so strings with field ids need no footer.
+2262. `puffin.files.orc.timestamps` reads columns that may go beyond, and those where pyarrow errs. Inside a struct we
+reject what goes beyond; before version 25 pyarrow would return wrong moments. Only the footer tells which strings are
+CHAR, whose values are padded. Iceberg writes none, so strings with field ids need no footer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from puffin.files.data_file import Path, RowFile
 from puffin.files.file_columns import field_id_of
 from puffin.files.orc.orc_footer import CHAR, MALFORMED, Footer, is_encrypted, read_footer
 from puffin.files.orc.padding import without_padding
-from puffin.files.orc.timestamps import is_beyond_nanoseconds, read_timestamps
+from puffin.files.orc.timestamps import is_misread, read_timestamps
 from puffin.files.rows import BATCH_BYTES, MAX_BATCH_ROWS, record_batch
 
 CHECKS_TIMESTAMPS = int(pa.__version__.partition(".")[0]) >= 25
@@ -97,7 +97,7 @@ class OrcDataFile(RowFile):
         return {
             name: _Timestamps(read_timestamps(self._source, footer, name))
             for name in names
-            if not _has_nanos(self.schema.field(name)) and is_beyond_nanoseconds(footer, name)
+            if not _has_nanos(self.schema.field(name)) and is_misread(self._source, footer, name)
         }
 
     def _read(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
