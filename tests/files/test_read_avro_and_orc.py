@@ -402,6 +402,18 @@ def test_orc_clocks_before_1900_show_the_standard_time_of_today():
     assert offsets(zone_named(b"Europe/Berlin"), np.array([summer_of_10024, -(10**12)])).tolist() == [7200, 3600]
 
 
+@pytest.mark.parametrize(("type_string", "zone"), [("timestamptz", None), ("timestamp", "UTC")])
+def test_orc_wall_clocks_are_no_moments(make_table, type_string, zone):
+    """At the root and in a struct. Nothing tells in which zone the clock was, so Iceberg refuses such a file too."""
+    times = pa.array([0, 1], pa.timestamp("us", zone))
+    rows = pa.table({"t": times, "st": pa.StructArray.from_arrays([times], ["t"])})
+    table = make_table([(1, "t", type_string), (2, "st", [(3, "t", type_string)])])
+    table.snapshot(table.data(table.write("a.orc", rows, {"t": 1, "st": (2, {"t": 3})})))
+    for name in ("t", "st.t"):
+        with pytest.raises(UnsupportedTableError, match=rf"a\.orc: ORC file not supported: column {name}: expected"):
+            table.read(name)
+
+
 def test_unknown_time_zone_of_an_orc_file_is_refused_by_name():
     for name in (b"Nowhere/Else", b"../x", b"", b"\xff"):
         if name:

@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from puffin.errors import in_one_line
 from puffin.files.data_file import Path, RowFile
-from puffin.files.file_columns import field_id_of
+from puffin.files.file_columns import FileColumn, field_id_of
 from puffin.files.orc.orc_footer import CHAR, MALFORMED, Footer, is_encrypted, read_footer
 from puffin.files.orc.padding import without_padding
 from puffin.files.orc.timestamps import is_misread, read_timestamps
-from puffin.files.rows import BATCH_BYTES, MAX_BATCH_ROWS, record_batch
+from puffin.files.rows import BATCH_BYTES, MAX_BATCH_ROWS, Reading, Rows, record_batch
 
 CHECKS_TIMESTAMPS = int(pa.__version__.partition(".")[0]) >= 25
 """Whether pyarrow raises if a timestamp is out of range."""
@@ -47,6 +47,24 @@ class OrcDataFile(RowFile):
         self._row_count = file.nrows
         bytes_per_row = max(1, _GROWTH * file.content_length // max(1, file.nrows))
         self._batch_rows = min(MAX_BATCH_ROWS, max(1, BATCH_BYTES // bytes_per_row))
+
+    def rows(self, reading: Reading) -> Iterator[Rows]:
+        """As `DataFile.rows`; NotImplementedError if moments are stored as a wall clock, or the reverse."""
+        for column in reading.selection.columns_seen(reading.columns):
+            self._check_zone(column)
+        yield from super().rows(reading)
+
+    def _check_zone(self, column: FileColumn) -> None:
+        """Java refuses these too: nothing tells whose wall clock a table of moments means, or the reverse."""
+        if column.constant is not None or not column.names or not column.column.type.startswith("timestamp"):
+            return
+        field = self.schema.field(column.names[0])
+        for name in column.names[1:]:
+            field = field.type.field(name)
+        has_zone = column.column.type.startswith("timestamptz")
+        if pa.types.is_timestamp(field.type) and has_zone != (field.type.tz is not None):
+            found = "a moment" if field.type.tz else "a wall clock"
+            raise NotImplementedError(f"column {column.column.name}: expected {column.column.type}, found {found}")
 
     def _batches(self, paths: set[Path]) -> Iterator[pa.RecordBatch]:
         if self._row_count != self._record_count:
