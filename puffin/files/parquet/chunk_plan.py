@@ -2,9 +2,10 @@
 Plan how to find the values of each column chunk: without its rows, or row by row.
 
 The first page of a fully dictionary-encoded chunk has each value once. If only the set of values matters and the writer
-stores no others, that page is enough; otherwise we also count the indices. Both need every row to be live. Where the
-footer does not say how pages are encoded, we try to count them. Chunks of long strings, whose pages are huge, are read
-in pieces. Anything else is read row by row, as dictionaries if that saves decoding strings.
+stores no others, that page is enough; otherwise we also count the indices, unless there are as many values as rows
+that have one. All this needs every row to be live. Where the footer does not say how pages are encoded, we try to count
+the indices. Chunks of long strings, whose pages are huge, are read in pieces. Anything else is read row by row, as
+dictionaries if that saves decoding strings.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ class ChunkPlan:
             return (Values(strings, rows) for strings, rows in read_long_strings(source, self.chunk))
         if self.route is Route.PAGES:
             chunks = [self.chunk, *(other.chunk for other in others if other.chunk is not None)]
-            return read_page_values(source, chunks, type_of_values(self.arrow_type))
+            is_collected = all(plan.is_collected for plan in (self, *others))
+            return read_page_values(source, chunks, type_of_values(self.arrow_type), is_collected=is_collected)
         values = read_dictionary_page(source, self.chunk, self.arrow_type)
         return None if values is None else iter((Values(values, is_each_row=False),))
 

@@ -88,7 +88,7 @@ class PageBatch:
 
 
 def page_batches(
-    source: pa.NativeFile, chunks: Sequence[ColumnChunk], encodings: frozenset[int]
+    source: pa.NativeFile, chunks: Sequence[ColumnChunk], encodings: frozenset[int], *, is_collected: bool = False
 ) -> Iterator[PageBatch]:
     """
     The dictionary pages of chunks of one column, if they have any, and all data pages; the kernels have to be ready.
@@ -97,11 +97,15 @@ def page_batches(
     it, mostly all that there are, are known to be usual when the first batch comes. Several chunks, which have to fit
     in memory, come dictionary pages first, in the order of the chunks, then data pages by encoding, and all their pages
     are known to be usual before.
+
+    ``is_collected`` says that all data pages have indices, and that each entry of the dictionaries occurs in a row. If
+    there are as many entries as values, each has one row, and no data page comes.
     """
     codecs, max_level = [chunk.codec for chunk in chunks], chunks[0].leaf.max_definition_level
     if len(chunks) == 1:
         for data, table in _parts(source, chunks[0], 0, encodings):
-            yield from _batches(_Pages(data, table, codecs), max_level)
+            needed = _needed(table, chunks) if is_collected else table
+            yield from _batches(_Pages(data, needed, codecs), max_level)
         return
     from puffin.kernels.pages import ENCODING, SIZE, TYPE
 
@@ -109,10 +113,24 @@ def page_batches(
     data, table = _joined(parts)
     if table[:, SIZE].sum() > MAX_PAGE_BYTES:
         raise ValueError(f"expected pages of {MAX_PAGE_BYTES} bytes at most, all together")
+    if is_collected:
+        table = _needed(table, chunks)
     is_data = table[:, TYPE] != DICTIONARY_PAGE
     order = np.lexsort((table[:, ENCODING] * is_data, is_data))
     if len(order):
         yield from _batches(_Pages(data, table[order], codecs), max_level)
+
+
+def _needed(table: Spans, chunks: Sequence[ColumnChunk]) -> Spans:
+    """The dictionary pages alone if each entry has one row, otherwise all pages."""
+    from puffin.kernels.pages import NUM_NULLS, NUM_VALUES, TYPE
+
+    is_data = table[:, TYPE] != DICTIONARY_PAGE
+    rows, nulls = table[is_data, NUM_VALUES], table[is_data, NUM_NULLS]
+    # Pages of version 1 do not tell their nulls; then there are as many entries only if there is no null.
+    values = int(rows.sum() - np.maximum(nulls, 0).sum())
+    has_all = int(rows.sum()) == sum(chunk.num_values for chunk in chunks)
+    return table[~is_data] if has_all and int(table[~is_data, NUM_VALUES].sum()) == values else table
 
 
 def _joined(parts: Sequence[_Part]) -> _Part:

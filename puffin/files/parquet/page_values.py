@@ -50,15 +50,18 @@ def has_readable_values(chunk: ColumnChunk, arrow_type: pa.DataType) -> bool:
 
 
 def read_page_values(
-    source: pa.NativeFile, chunks: Sequence[ColumnChunk], arrow_type: pa.DataType
+    source: pa.NativeFile, chunks: Sequence[ColumnChunk], arrow_type: pa.DataType, *, is_collected: bool = False
 ) -> Iterator[Values] | None:
     """
     The values of chunks of one column with `has_readable_values` and the rows of each, one each if they are not given.
 
     None if the chunks have to be read row by row, because a page is unusual. Once there was a value, a broken page is a
-    CorruptDataFileError. All bytes of several chunks are held at once.
+    CorruptDataFileError. All bytes of several chunks are held at once. ``is_collected`` is as in `page_batches`.
     """
-    found = _booleans(source, chunks) if _is_boolean(chunks[0], arrow_type) else _values(source, chunks, arrow_type)
+    if _is_boolean(chunks[0], arrow_type):
+        found = _booleans(source, chunks)
+    else:
+        found = _values(source, chunks, arrow_type, is_collected=is_collected)
     try:
         first = next(found, None)
     except MALFORMED:
@@ -82,14 +85,16 @@ def _from(first: Values, rest: Iterator[Values]) -> Iterator[Values]:
         raise CorruptDataFileError(f"reading pages: {exc}") from exc
 
 
-def _values(source: pa.NativeFile, chunks: Sequence[ColumnChunk], arrow_type: pa.DataType) -> Iterator[Values]:
+def _values(
+    source: pa.NativeFile, chunks: Sequence[ColumnChunk], arrow_type: pa.DataType, *, is_collected: bool
+) -> Iterator[Values]:
     decode = page_decoder(chunks[0], arrow_type)
     if decode is None:
         raise ValueError(f"expected a type whose pages can be read, found {arrow_type}")
     dictionaries: list[pa.Array] = []
     places = np.zeros((len(chunks), 2), np.int64)  # of the entries of each chunk: the first one's, and their number
     rows: HybridCounts | None = None
-    for pages in page_batches(source, chunks, _encodings(chunks[0])):
+    for pages in page_batches(source, chunks, _encodings(chunks[0]), is_collected=is_collected):
         if pages.is_dictionary:
             places[pages.chunks, 1] = pages.spans[:, 2]
             dictionaries += decode(pages)
@@ -100,8 +105,9 @@ def _values(source: pa.NativeFile, chunks: Sequence[ColumnChunk], arrow_type: pa
                 np.cumsum(places[:-1, 1], out=places[1:, 0])
                 rows = HybridCounts(int(places[:, 1].sum()))
             rows.add_pages(pages.words_at, np.concatenate((pages.spans[:, :3], places[pages.chunks]), axis=1))
-    if rows is not None and dictionaries:
-        yield Values(*used_values(pa.concat_arrays(dictionaries), rows.totals()))
+    if dictionaries and (rows is not None or is_collected):
+        entries = pa.concat_arrays(dictionaries)
+        yield Values(entries) if rows is None else Values(*used_values(entries, rows.totals()))
 
 
 def _is_boolean(chunk: ColumnChunk, arrow_type: pa.DataType) -> bool:

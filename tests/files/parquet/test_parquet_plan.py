@@ -1,5 +1,6 @@
 """Every plan gives the sketch of the whole column, and uses the fast way where it is safe."""
 
+import collections
 import dataclasses
 import io
 import shutil
@@ -173,6 +174,37 @@ def test_every_row_is_read_if_some_rows_are_deleted():
 def test_row_counts_need_the_indices():
     file = written({"s": ["a", "b"] * 300, "i": [1, 2] * 300})
     assert routes(file, "s", "i", each_row=True) == [(PAGES, PAGES)]
+
+
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize(
+    ("rows", "version", "are_counted"),
+    [
+        ([5, 3, 4, 1], "1.0", False),
+        ([5, 3, 4, 1], "2.0", False),
+        ([5, None, 4, 1], "1.0", True),  # only the levels tell that there is one null
+        ([5, None, 4, 1], "2.0", False),
+        ([5, 3, 4, 4], "1.0", True),
+        ([5, None, 4, 4], "2.0", True),
+        ([None, None, None, None], "2.0", False),
+    ],
+)
+@pytest.mark.parametrize("group", [4, 2])
+def test_indices_are_not_counted_if_each_entry_has_one_row(rows, version, are_counted, group, monkeypatch):
+    file = written({"n": pa.array(rows, pa.int64())}, data_page_version=version, row_group_size=group)
+    parquet = opened(file)
+    planner = ChunkPlanner(parquet.metadata, parquet.schema_arrow)
+    first, *others = (
+        planner.plan(i, [("n",)], all_live=True, each_row=True)[("n",)] for i in range(len(rows) // group)
+    )
+    found = list(first.read(pa.BufferReader(file), others))
+    counted = collections.Counter()
+    for values in found:
+        counts = [1] * len(values.array) if values.rows is None else values.rows.tolist()
+        for value, count in zip(values.array.to_pylist(), counts, strict=True):
+            counted[value] += count
+    assert counted == collections.Counter(row for row in rows if row is not None)
+    assert any(values.rows is not None for values in found) == are_counted
 
 
 def test_only_trusted_dictionaries_are_used_without_compiled_kernels(monkeypatch):
