@@ -80,7 +80,11 @@ def due(**conditions: Any) -> Rule:
         ({"age": HOUR}, since(snapshots_behind=0) | {"bytes_to_read": 9}, "statistics 1h old"),
         ({"age": HOUR}, since(snapshots_behind=0) | {"bytes_to_read": 0, "index_files_missing": 2}, None),
         ({"age": HOUR}, since(statistics_timestamp_ms=None), "the age of the statistics is unknown"),
-        ({"rows_changed": 0.05}, since(snapshots_behind=9, rows_changed_share=0.5), "50 % of the rows in changed files"),
+        (
+            {"rows_changed": 0.05},
+            since(snapshots_behind=9, rows_changed_share=0.5),
+            "50 % of the rows in changed files",
+        ),
         ({"snapshots": 9}, since(snapshots_behind=9, rows_changed_share=0.5), "9 snapshots behind"),
         ({"age": 2 * HOUR}, since(statistics_timestamp_ms=int((NOW - DAY) * 1000)), "statistics 1d old"),
         ({"age": DAY}, since(statistics_timestamp_ms=int((NOW - 8.6 * DAY) * 1000)), "statistics 8d old"),
