@@ -122,7 +122,7 @@ class StatisticsDraft:
     def _sources(self, opened: TableSnapshot, existing: Sequence[StatisticsEntry]) -> _Sources:
         fields = opened.state.field_ids
         computed = {each.column.field_id for each in self._statistics}
-        stored = {field_id for entry in existing for blob in entry.blobs for field_id in blob.fields}
+        stored = {field_id for entry in existing for blob in entry.blobs if blob.is_sketch for field_id in blob.fields}
         removals = surplus_entries(opened, self.snapshot_id, self._options.keep_entries)
         damaged = damaged_entries(opened.state) if self._options.repairs else []
         return _Sources(
@@ -136,10 +136,13 @@ class StatisticsDraft:
     def _write(self, opened: TableSnapshot, sources: _Sources) -> StatisticsEntry:
         home = chosen_home(opened.state, self._options.home)
         written: list[StatisticsEntry] = []
+        removals = sources.removals
         for old in read_stored(opened, self.snapshot_id, sources.entries, sources.damaged):
             if isinstance(old, StatisticsEntry):
                 written.append(old)
                 continue
+            if not old.is_whole:
+                removals = ()  # which may have the last sketches of columns whose file is lost
             new = sources.computed if old.snapshot_id == self.snapshot_id else ()
             wanted = sources.fields - {each.column.field_id for each in new}
             kept = choose_retained(old.sketches, old.snapshot_id, wanted)
@@ -147,7 +150,7 @@ class StatisticsDraft:
             contents = assemble(sketches, kept, companion_blobs(new, self._snapshot), home)
             written.append(self._files.write(opened, old.snapshot_id, contents))
         entry, *repairs = written
-        entry = dataclasses.replace(entry, repairs=tuple(repairs), removals=sources.removals)
+        entry = dataclasses.replace(entry, repairs=tuple(repairs), removals=removals)
         if self._partition_statistics is None:
             return entry
         partitions = self._partition_statistics(opened)

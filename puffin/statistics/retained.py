@@ -30,10 +30,11 @@ class RetainedBlob:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StoredSketches:
-    """What is stored for the new statistics file of a snapshot."""
+    """What is stored for the new statistics file of a snapshot; not ``is_whole`` if a file could not be read."""
 
     snapshot_id: int
     sketches: Sequence[RetainedBlob]
+    is_whole: bool = True
 
 
 def read_stored(
@@ -47,6 +48,7 @@ def read_stored(
     read, with a warning. Raises StorageError if the storage failed: another run may be able to read them.
     """
     found: list[RetainedBlob] = []
+    is_whole = True
     for entry in entries:
         try:
             found += stored_sketches(opened, entry)
@@ -54,7 +56,8 @@ def read_stored(
             raise
         except PuffinError as exc:
             _log.warning("statistics of other columns are dropped: cannot read their file: %s", exc)
-    yield StoredSketches(snapshot_id, found)
+            is_whole = False
+    yield StoredSketches(snapshot_id, found, is_whole)
     for entry in damaged:
         try:
             stored = StoredSketches(entry.snapshot_id, stored_sketches(opened, entry))

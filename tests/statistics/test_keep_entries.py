@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from puffin.errors import UsageError
+from puffin.lookup.planner import lookup
+from puffin.lookup.question import Question
+from puffin.tables.base import BlobEntry
 from stats_jobs import Options
 from stats_jobs.decide import is_stale
 from stats_jobs.options import IndexOptions
@@ -91,6 +96,25 @@ def test_entries_of_others_and_the_nearest_of_each_tag_stay(shared, trino_analyz
     grown(table, 2)
     grown(table, 1, keep_entries=1)
     assert versions(table) == {of_trino, tagged, table.state.current_snapshot_id}
+
+
+def test_last_sketch_of_a_column_stays_though_the_snapshot_has_an_entry(shared):
+    """Whose file is lost, or which has no sketch of the column."""
+    for name in ("lost", "other"):
+        table = shared(name, rows(*range(100)))
+        table.analyze()
+        entry = table.entry
+        table.append(rows(1))
+        if name == "lost":
+            table.analyze()
+            Path(table.entry.statistics_path.removeprefix("file://")).unlink()
+        else:
+            blob = BlobEntry("ColumnStatisticsObj", table.state.current_snapshot_id, 2, (1,), {})
+            opened = table.table.open()
+            opened.commit(dataclasses.replace(entry, snapshot_id=opened.snapshot.snapshot_id, blobs=(blob,)))
+        table.analyze(columns=("s",), keep_entries=1)
+        answer = lookup(table.table, Question(table.name, ("k",)))
+        assert [column.ndv for column in answer.columns] == [100], name
 
 
 def test_run_without_a_commit_removes_nothing(any_table):
