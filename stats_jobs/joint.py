@@ -24,6 +24,7 @@ from puffin.statistics.private_state.blobs import KeptBlob
 from puffin.tables.base import Column
 from puffin.tables.changes import Changes
 from puffin.tables.snapshot import TableSnapshot
+from puffin.values.value_type import is_hashable
 from stats_jobs.options import FULL, INCREMENTAL, Options
 from stats_jobs.partial import Partial
 from stats_jobs.target import Target
@@ -126,9 +127,9 @@ def wanted_sets(target: Target) -> dict[int, tuple[ColumnSet, ...]]:
         found.setdefault(columns[0].field_id, {})[columns] = None
     for column in () if target.options.no_joint else target.columns:
         for field_ids in _announced(target, column):
-            if by_id.keys() >= set(field_ids):
-                there = _ordered(by_id[field_id] for field_id in field_ids)
-                found.setdefault(column.field_id, {})[there] = None
+            there = [by_id[field_id] for field_id in field_ids if field_id in by_id]
+            if len(there) == len(field_ids) and all(is_hashable(each.type) for each in there):
+                found.setdefault(column.field_id, {})[_ordered(there)] = None
             else:
                 _log.warning("column %s: a joint sketch is dropped with a column of its set", column.name)
     return {field_id: tuple(sets) for field_id, sets in found.items()}

@@ -175,6 +175,17 @@ def test_set_of_a_dropped_column_goes(shared):
     assert found["country", "open"].known.freshness.snapshots_behind == 0
 
 
+def test_set_of_a_column_that_can_have_no_statistics_goes(delta_table):
+    """As after CREATE OR REPLACE with another type of that name."""
+    table = delta_table(types={"a": "long", "b": "string"})
+    one, two = table.add({"a": [1, 2], "b": ["x", "y"]}), table.add({"a": [7, 8, 9]})
+    table.commit(one)
+    analyze(str(table.path), Options(joint=("a+b",)))
+    table.commit(table.metadata(types={"a": "long", "b": "void"}), table.remove(one), two)
+    report = analyze(str(table.path), Options(mode="full"))
+    assert [(column.column.name, column.distinct.ndv) for column in report.columns] == [("a", 3)]
+
+
 def test_set_of_a_column_with_another_type_is_left_behind_or_read_again(shared):
     from pyiceberg.types import LongType
 
