@@ -60,6 +60,15 @@ class _Sides:
             self.has_upper |= bounds.upper == self._known.upper
 
     def found(self, deleted: bool) -> CloserBounds:
-        sides = ((self.has_lower, self._stated.lower), (self.has_upper, self._stated.upper))
-        is_loose = any(not has and (deleted or missing is Missing.UNKNOWN) for has, missing in sides)
-        return CloserBounds(self._known.intersection(self._stated), is_loose)
+        inner = self._known.intersection(self._stated)
+        sides = (
+            (self.has_lower, self._stated.lower, inner.lower, self._known.lower),
+            (self.has_upper, self._stated.upper, inner.upper, self._known.upper),
+        )
+        # Bounds of files that are cut shorter than the known one do not tell whose value that is.
+        is_loose = any(
+            not has
+            and (deleted or stated is Missing.UNKNOWN or (bound == known != stated and known != Missing.NO_VALUE))
+            for has, stated, bound, known in sides
+        )
+        return CloserBounds(inner, is_loose)

@@ -27,7 +27,8 @@ def test_search_finds_what_all_files_say(known, files, source):
     found = searched(known, files)
     said = functools.reduce(Bounds.union, (bounds for bounds, _ in files), NO_VALUES)
     assert found.bounds == known.intersection(said)
-    if all(is_whole for _, is_whole in files) and Missing.UNKNOWN not in (said.lower, said.upper):
+    is_known = Missing.UNKNOWN not in (said.lower, said.upper) and known.intersection(said) == said
+    if all(is_whole for _, is_whole in files) and is_known:
         assert not found.is_loose
     source.shuffle(files)
     assert searched(known, files) == found
@@ -40,3 +41,10 @@ def test_bounds_are_loose_unless_a_whole_file_has_them():
     assert searched(known, [(Bounds(3, 4), False), (Bounds(1, 2), True)]).is_loose
     apart = [(Bounds(3, 4), False), (UNKNOWN, True), (Bounds(1, 2), True), (Bounds(5, 9), True)]
     assert searched(known, apart) == CloserBounds(known, is_loose=False)
+
+
+def test_bounds_are_loose_if_those_of_files_are_cut_shorter():
+    known = Bounds("cust-a", "cust-z")
+    assert searched(known, [(Bounds("cust", "cusu"), True)]) == CloserBounds(known, is_loose=True)
+    assert not searched(known, [(Bounds("cust", "cusu"), True), (known, True)]).is_loose
+    assert not searched(NO_VALUES, [(Bounds(1, 2), True)]).is_loose
