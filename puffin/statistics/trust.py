@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from puffin.errors import PuffinError
+from puffin.errors import PuffinError, StorageError
 from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.ancestry import KnownSketch
 from puffin.statistics.stored_blobs import StoredBlobs
@@ -38,7 +38,7 @@ class Trust:
         """
         Why a sketch cannot be built on, combined or compared, or None.
 
-        Raises PuffinError if the footer of the entry's file cannot be read.
+        Raises PuffinError if the footer of the entry's file cannot be read, and StorageError if the storage failed.
         """
         properties, hashed = known.properties, known.type
         if hashed is None:
@@ -58,6 +58,8 @@ class Trust:
         if snapshot.snapshot_id not in self._values:
             try:
                 found = self._opened.certain_values(snapshot, self._columns)
+            except StorageError:
+                raise  # the check may succeed next time
             except PuffinError as exc:
                 _log.warning("sketches are not checked against the table's values: %s", exc)
                 found = {}

@@ -10,13 +10,14 @@ from pyiceberg.exceptions import ValidationError
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 
 import puffin
-from puffin.errors import UnsupportedTypeError
+from puffin.errors import StorageError, UnsupportedTypeError
 from puffin.format import THETA_V1
 from puffin.sketches.theta_sketch import ThetaSketch, merge
 from puffin.statistics.blob_properties import SketchProperties
 from puffin.statistics.kinds import THETA, to_properties
 from stats_jobs import Options
 from stats_jobs.decide import is_stale
+from tests.statistics.conftest import theta
 from tests.statistics.made_rows import numbers
 
 TRINO, SPARK = "Trino version 476", "Iceberg Apache Iceberg 1.12.0 (commit 0a1b2c) Spark 4.1.0"
@@ -235,6 +236,28 @@ def test_sketch_that_lacks_table_values_is_detected_whatever_its_file_says(share
         lookup.estimate_join(table.name, "k", table.name, "k")
     report = table.check()
     assert {c.basis for c in report.columns} == {"full"}
+
+
+def test_sketch_that_cannot_be_checked_now_is_neither_built_on_nor_joined(shared, monkeypatch):
+    """A store that does not give a manifest says nothing of the sketch, which has other values than the table."""
+    table = shared("busy", numbers(*range(100)))
+    blob = theta(pa.array(range(1000, 1100), pa.int64()), "long", 1, table.state.current_snapshot_id, {})
+    table.replace(TRINO, [blob])
+    lookup = puffin.Lookup(catalog="beside", catalog_properties=table.properties)
+    open_source = puffin.storage.LocalStore.open_source
+
+    def busy(store, uri):
+        if uri.endswith("-m0.avro"):
+            raise StorageError(f"{uri}: 503 Slow Down")
+        return open_source(store, uri)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(puffin.storage.LocalStore, "open_source", busy)
+        with pytest.raises(StorageError, match="503 Slow Down"):
+            table.analyze(columns=("k",))
+        with pytest.raises(StorageError, match="503 Slow Down"):
+            lookup.estimate_join(table.name, "k", table.name, "k")
+    assert bases(table.analyze(columns=("k",))) == {"k": (100, "full")}
 
 
 @pytest.mark.parametrize("maker", [TRINO, SPARK])
