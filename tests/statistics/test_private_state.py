@@ -5,14 +5,12 @@ from __future__ import annotations
 import datetime
 import json
 import os
-import re
 import time
 from pathlib import Path
 
 import pytest
 
 from puffin.clean import clean
-from puffin.errors import CorruptError
 from puffin.format import DISTRIBUTION_V1, ROW_COUNTS_V1
 from puffin.statistics.private_state.upkeep import remove_lost_state
 from stats_jobs import Options
@@ -175,14 +173,22 @@ def test_home_in_the_current_directory_is_found_from_others(shared, tmp_path, mo
     assert bases(table.analyze())["k"] == (40, "changed-files")
 
 
-def test_broken_part_that_another_home_would_copy_is_named(shared, tmp_path):
-    table = shared("t", numbers(*range(50)))
+@pytest.mark.parametrize("how", ["gone", "broken"])
+def test_lost_part_of_another_column_does_not_fail_a_run_with_another_home(shared, tmp_path, caplog, how):
+    table, home = shared("t", numbers(*range(50))), str(tmp_path / "home")
     table.analyze()
     table.append(numbers(50))
-    part = sorted(table.private.glob("parts/*/*"))[-1]
-    part.write_bytes(part.read_bytes()[:-4] + b"PFA2")
-    with pytest.raises(CorruptError, match=re.escape(f"{part}: ")):
-        table.analyze(columns=("k",), mode="full", home=str(tmp_path / "home"))
+    for part in table.private.glob("parts/*/*"):
+        if how == "gone":
+            part.unlink()
+        else:
+            part.write_bytes(part.read_bytes()[:-4] + b"PFA2")
+    report = table.analyze(columns=("k",), mode="full", home=home)
+    assert bases(report) == {"k": (51, "full")}
+    assert f"{table.private}/parts/" in caplog.text
+    assert table.analyze(columns=("k",), home=home).current
+    assert bases(table.analyze(home=home)) == {"k": (51, "carried"), "n": (3, "full")}
+    assert table.analyze(home=home).current
 
 
 def test_home_set_by_the_table_is_used_and_carried_blobs_are_copied_there(shared, tmp_path):

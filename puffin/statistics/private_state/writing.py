@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from puffin.errors import CorruptError, PuffinError
+from puffin.errors import CorruptError, FileNotFound, PuffinError
 from puffin.format import CREATED_BY, Blob, BlobMetadata, PuffinWriter, RawBlob, WrittenFile
 from puffin.statistics.private_state import places
 from puffin.statistics.private_state.blobs import WITH_VALUES, Contents, KeptBlob, LaterBlob, NewBlob, blob_key
@@ -48,8 +48,7 @@ class StatisticsFiles:
         """
         Write a statistics file of a snapshot, and its private state; return the entry for it.
 
-        Raises StorageError if a file cannot be written, and CorruptError if private state to copy from another home is
-        broken.
+        Raises StorageError if a file cannot be written, or private state to copy not be read now.
         """
         file = opened.new_statistics_file(snapshot_id)
         properties = {**self._properties, **file.properties}
@@ -83,10 +82,14 @@ class StatisticsFiles:
             for layer in each.layers:
                 by_part.setdefault(layer.part.path, []).append(layer)
         for layers in by_part.values():
-            if layers[0].directory == directory and not _holds_other_values(opened, layers):
-                stays |= {layer.copy: layer.stored for layer in layers}
-            else:
-                new += _copied(opened, layers)
+            if layers[0].directory != directory or _holds_other_values(opened, layers):
+                try:
+                    new += _copied(opened, layers)
+                    continue
+                except (FileNotFound, CorruptError) as exc:
+                    # The manifest goes on to name it, so that a run of its columns finds it gone.
+                    _log.warning("private state is lost: %s", exc)
+            stays |= {layer.copy: layer.stored for layer in layers}
         written = self._write_parts(opened, directory, new)
         found = {blob.key: written[blob.key] for blob in private.new}
         for each in kept:
