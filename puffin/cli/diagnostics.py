@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import click
 
+from puffin.cli.render import printable
+
 _MOST_REASONS = 3  # in the line of a failure
 
 
@@ -49,7 +51,7 @@ class Diagnostics:
             import traceback
 
             traceback.print_exception(exc)
-        click.echo(f"puffin: {message}", err=True)
+        click.echo(f"puffin: {printable(message)}", err=True)
 
 
 def diagnostics_of(ctx: click.Context) -> Diagnostics:

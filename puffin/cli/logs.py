@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from puffin.cli.render import printable
+
 if TYPE_CHECKING:
     from puffin.cli.diagnostics import Diagnostics
 
@@ -73,7 +75,7 @@ class _LineFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         raised = record.exc_info[1] if record.exc_info else None
         text = record.getMessage() if raised is None else f"{record.getMessage()}: {raised!r}"
-        return f"puffin: {' '.join(text.split())}"
+        return f"puffin: {printable(' '.join(text.split()))}"
 
 
 class JsonFormatter(logging.Formatter):

@@ -73,9 +73,14 @@ class JsonList:
 
 def print_lines(lines: Iterable[str]) -> None:
     """Print lines for a person; escape characters that would steer the terminal or cannot be shown."""
-    text = "".join(f"{_printable(line)}\n" for line in lines)
+    text = "".join(f"{printable(line)}\n" for line in lines)
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     print_bytes(text.encode(encoding, errors="backslashreplace"))
+
+
+def printable(text: str) -> str:
+    """The text with escapes for characters that would steer the terminal."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def print_bytes(content: bytes) -> None:
@@ -108,7 +113,7 @@ def columns_table(columns: Iterable[ColumnAnswer], snapshot_id: int | None) -> l
         ndv = "-" if distinct is None else f"{distinct.ndv:,}"
         bounds = "" if distinct is None else "exact" if distinct.exact else f"{distinct.lower:,} to {distinct.upper:,}"
         summary = _summary(answer) if summarized else ()
-        name = _printable(answer.column.name)
+        name = printable(answer.column.name)
         rows.append((name, answer.column.type, ndv, bounds, *summary, _remark(answer, snapshot_id)))
     return aligned(rows, right=range(2, len(head) + 4))
 
@@ -130,13 +135,13 @@ def _summary(answer: ColumnAnswer) -> tuple[str, ...]:
 
 def _bound(bound: Any, sign: str, cut_at: int | None) -> str:
     """A minimum or a maximum, after a sign if it may be cut, so that no value need be equal to it."""
-    text = "-" if bound is None else _printable(str(bound))
+    text = "-" if bound is None else printable(str(bound))
     return sign + text if cut_at is not None and bound is not None and len(bound) >= cut_at else text
 
 
 def _remark(answer: ColumnAnswer, snapshot_id: int | None) -> str:
     if answer.distinct is None:
-        return "no statistics" if answer.reason is None else _printable(answer.reason)
+        return "no statistics" if answer.reason is None else printable(answer.reason)
     if answer.stats_snapshot_id == snapshot_id:
         return ""
     behind = answer.freshness.snapshots_behind
@@ -187,7 +192,3 @@ def human_bytes(size: int) -> str:
 def exact_bytes(size: int) -> str:
     """A size for a person who may compute with it: ``"1,536 bytes (1.5 KiB)"``."""
     return counted(size, "byte") if size < 1024 else f"{size:,} bytes ({human_bytes(size)})"
-
-
-def _printable(text: str) -> str:
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from puffin.cli.logs import about
-from puffin.cli.render import error_console, print_lines
+from puffin.cli.render import error_console, print_lines, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,7 +32,9 @@ class Screen:
             if bars is None:
                 yield None
                 return
-            task = bars.add_task(table, total=None)
+            from rich.markup import escape  # a bar's text is markup
+
+            task = bars.add_task(escape(printable(table)), total=None)
             try:
                 yield lambda done, total: bars.update(task, completed=done, total=total)
             finally:
@@ -41,7 +43,7 @@ class Screen:
     def say(self, lines: Sequence[str]) -> None:
         """Print lines on stdout; on a terminal, above the bars, so that they do not tear."""
         if self._bars is not None and sys.stdout.isatty():
-            self._bars.console.print("\n".join(lines), emoji=False)
+            self._bars.console.print("\n".join(map(printable, lines)), emoji=False)
         else:
             print_lines(lines)
 

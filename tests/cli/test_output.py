@@ -102,6 +102,12 @@ def test_table_names_are_escaped_in_any_encoding(table, monkeypatch):
         assert f"/{directory} (delta" in text
 
 
+def test_failure_does_not_steer_the_terminal(capsys):
+    with pytest.raises(SystemExit):
+        main(["ndv", "no\x1b[2J"])
+    assert r"no\x1b[2J: " in capsys.readouterr().err
+
+
 def test_json_is_utf8_whatever_the_encoding(table, monkeypatch):
     document = json.loads(shown(monkeypatch, "ascii", "ndv", table, "--json"))
     assert document["columns"][0]["column"] == "ä\x1b[31m"
