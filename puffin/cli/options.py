@@ -183,12 +183,18 @@ def _timestamp_ms(_: click.Context, parameter: click.Parameter, text: str | None
     if text is None:
         return None
     try:
-        at = datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+        at = datetime.datetime.fromisoformat(_as_python_3_10_reads_it(text))
     except ValueError as exc:
         raise click.BadParameter(f"expected an ISO 8601 timestamp, found {text!r}", param=parameter) from exc
     if at.tzinfo is None:
         raise click.BadParameter(f"expected a timestamp with a zone, found {text!r}", param=parameter)
     return (at - _EPOCH) // datetime.timedelta(milliseconds=1)  # what came later in that millisecond was not current
+
+
+def _as_python_3_10_reads_it(timestamp: str) -> str:
+    """The same ISO 8601 timestamp, where it has them, with six digits of a second and minutes in its zone."""
+    text = re.sub(r"[.,]([0-9]+)", lambda found: f".{found[1]:0<6.6}", timestamp.replace("Z", "+00:00"))
+    return re.sub(r"(:[0-9.]+[+-][0-9]{2})([0-9]{2})?$", lambda found: f"{found[1]}:{found[2] or '00'}", text)
 
 
 def _set_verbose(ctx: click.Context, _: click.Parameter, value: bool) -> None:

@@ -165,3 +165,11 @@ def test_time_within_a_millisecond_is_not_rounded_up(puffin, tmp_path, table_doc
     for earlier, snapshot in ((0, 11), (1, 10)):
         at = of_second - datetime.timedelta(microseconds=earlier)
         assert puffin("ndv", tmp_path, "--as-of", at.isoformat(), "--json").document["snapshot-id"] == snapshot
+
+
+@pytest.mark.parametrize("at", ["02.0Z", "02,000000001Z", "02+0000", "02.5+00"])
+def test_time_may_have_any_number_of_digits_and_a_short_zone(puffin, tmp_path, table_document, at):
+    """The datetime of Python 3.10 reads none of these."""
+    publish(tmp_path, table_document(tmp_path, snapshots=(10, 11)))
+    found = puffin("ndv", tmp_path, "--as-of", f"1970-01-01T00:00:{at}", "--json").document
+    assert found["snapshot-id"] == 11
