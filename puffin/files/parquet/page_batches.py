@@ -148,8 +148,7 @@ def _parts(source: pa.NativeFile, chunk: ColumnChunk, place: int, encodings: fro
     """The pages of a chunk, those in one part of the file after the other."""
     from puffin.kernels.pages import CHUNK, PAGE_FIELDS, find_pages
 
-    at = chunk.data_page_offset - chunk.dictionary_page_size
-    end = min(at + chunk.total_compressed_size, source.size())
+    at, end = chunk.first_page_offset, min(chunk.end, source.size())
     size, most = _PART_BYTES, MAX_PAGE_BYTES
     state = np.array((0, chunk.num_values))
     table = np.empty((_PAGES_AT_ONCE, PAGE_FIELDS), np.int64)

@@ -50,8 +50,8 @@ class ChunkPages:
         self._chunk = chunk
         self._max_level = chunk.leaf.max_definition_level
         self._highest = self._max_level.to_bytes((self._max_level.bit_length() + 7) // 8, "little")
-        self._begin = chunk.data_page_offset - chunk.dictionary_page_size
-        self._end = min(self._begin + chunk.total_compressed_size, source.size())
+        self._begin = chunk.first_page_offset
+        self._end = min(chunk.end, source.size())
         self._held, self._held_from = b"", 0
 
     def dictionary_page(self) -> Page:

@@ -35,6 +35,7 @@ MAX_LEVELS = 1000  # how deep groups of a schema may nest: each of them keeps it
 _NO_FOOTER = (*MALFORMED, KeyError, TypeError, AttributeError)
 _MAGIC = b"PAR1"
 _SIZE_AND_MAGIC = 4 + len(_MAGIC)
+_UNCOUNTED_BYTES = 100  # that pyarrow allows for too, see PARQUET-816
 
 _SCHEMA_ELEMENT: Shape = dict.fromkeys((1, 2, 3, 4, 5))  # type, type_length, repetition_type, name, num_children
 _PAGE_ENCODING_STATS: Shape = {1: None, 2: None, 3: None}  # page_type, encoding, count
@@ -128,6 +129,15 @@ class ColumnChunk:
         if begin is None or not 0 < begin < self.data_page_offset < begin + self.total_compressed_size:
             return 0
         return self.data_page_offset - begin
+
+    @property
+    def first_page_offset(self) -> int:
+        return self.data_page_offset - self.dictionary_page_size
+
+    @property
+    def end(self) -> int:
+        """Where its pages end, or somewhat behind: old writers do not count the header of the dictionary page."""
+        return self.first_page_offset + self.total_compressed_size + _UNCOUNTED_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,6 +152,14 @@ def test_dictionaries_of_neighbours_may_name_their_encoding_differently():
     assert found == expected
 
 
+def test_header_of_the_dictionary_page_may_be_missing_from_the_size_of_the_chunk():
+    """As in files of parquet-mr before 1.2.9 (PARQUET-816)."""
+    values = pa.array([i % 50 for i in range(3000)])
+    chunk = first_chunk(file := written(values, compression="none", dictionary_pagesize_limit=40))
+    chunk = dataclasses.replace(chunk, total_compressed_size=chunk.total_compressed_size - 20)
+    assert page_counts(pa.BufferReader(file), chunk, pa.int64()) == counted(pa.chunked_array([values]))
+
+
 # --- large chunks -------------------------------------------------------------------------------------------------
 
 
