@@ -2,7 +2,7 @@
 Finds the files of an index that nobody needs: manifests before the newest, and segments that it does not name.
 
 A reader may hold an older manifest for a while, and a running job writes segments before the manifest that names them;
-so young files stay. If the newest manifest cannot be read, everything stays.
+so young files stay. If the newest manifest cannot be read, everything stays, since it alone may name a segment.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from puffin.errors import CorruptMetadataError, PuffinError
 from puffin.index.home import IndexHome
-from puffin.index.manifest import manifest_uri, manifest_versions, newest_readable
+from puffin.index.manifest import manifest_uri, manifest_versions, newest_of
 from puffin.statistics.private_state import places
 from puffin.statistics.private_state.deletion import delete_files
 from puffin.statistics.private_state.upkeep import directories
@@ -52,10 +52,10 @@ def _of_home(home: IndexHome, limit: AgeLimit) -> Iterator[Judged]:
     versions = manifest_versions(directory, store)
     candidates: list[tuple[FileInfo, str]] = []
     try:
-        newest = newest_readable(directory, store, versions)
+        newest = newest_of(directory, store, versions)
     except CorruptMetadataError:
         newest = None
-    doubt = "no manifest of the index can be read" if newest is None and versions else None
+    doubt = "the newest manifest of the index cannot be read" if newest is None and versions else None
     for version in versions:
         is_older = newest is None or version < newest.version
         for file in store.list(manifest_uri(directory, version).rpartition("/")[0]):

@@ -79,9 +79,16 @@ def manifest_versions(directory: str, store: Store) -> list[int]:
     return [int(name) for name in store.directories(directory) if _VERSION.fullmatch(name)]
 
 
-def newest_readable(directory: str, store: Store, versions: Collection[int]) -> IndexManifest | None:
-    """The manifest of the highest of these versions that has one; None if none has. Raises as `read_newest`."""
-    return _readable(_held(directory, store, versions))
+def newest_of(directory: str, store: Store, versions: Collection[int]) -> IndexManifest | None:
+    """
+    The manifest of the highest of these versions that has one; None if none has.
+
+    Raises as `read_newest`, CorruptMetadataError also if an older one can be read.
+    """
+    newest = next(iter(_held(directory, store, versions).values()), None)
+    if isinstance(newest, CorruptMetadataError):
+        raise newest
+    return newest
 
 
 def commit(manifest: IndexManifest, directory: str, store: Store) -> IndexManifest:
