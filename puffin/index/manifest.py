@@ -159,20 +159,21 @@ def _held(directory: str, store: Store, versions: Collection[int]) -> _Held:
         except FileNotFound:
             continue  # removed since it was listed, or its writer has only made the folder
         except CorruptMetadataError as exc:
-            _log.warning("the index manifest before this one is used: %s", exc)
             held[version] = exc
     return held
 
 
 def _readable(held: _Held) -> IndexManifest | None:
     """The manifest that can be read, None if there are none; raises the error of the newest if all are broken."""
-    broken: CorruptMetadataError | None = None
+    broken: list[CorruptMetadataError] = []
     for manifest in held.values():
         if isinstance(manifest, IndexManifest):
+            for each in broken:
+                _log.warning("an index manifest before this one is used: %s", each)
             return manifest
-        broken = broken or manifest
-    if broken is not None:
-        raise broken
+        broken.append(manifest)
+    if broken:
+        raise broken[0]
     return None
 
 

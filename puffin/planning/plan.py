@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from puffin.cached import cached_property
-from puffin.errors import PuffinError
+from puffin.errors import CorruptError, PuffinError
 from puffin.iceberg.expression_json import FilterJson
 from puffin.index.home import index_homes
 from puffin.index.table_index import ColumnKey, RowCache, TableIndex
@@ -229,8 +229,10 @@ class Planner:
                             self._index = TableIndex(manifest, home, positions, self._rows)
                         return FoundIndex(self._index.reopened(home.store))
         except PuffinError as exc:
-            _log.warning("%s: the index is left out: %s", self._opened.name, exc)
-            return FoundIndex(None, (f"the index is left out: {exc}",))
+            way_out = ": puffin index --columns builds it anew" if isinstance(exc, CorruptError) else ""
+            warning = f"the index is left out: {exc}{way_out}"
+            _log.warning("%s: %s", self._opened.name, warning)
+            return FoundIndex(None, (warning,))
         return NO_INDEX
 
     def reopened_index(self, found: FoundIndex) -> FoundIndex:

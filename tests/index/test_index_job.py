@@ -251,7 +251,7 @@ def test_next_run_heals_a_broken_segment(table: Table, at: int) -> None:
     assert (sum(1 for _ in plan.files), plan.warnings) == (1, ())
 
 
-def test_broken_manifest_costs_the_index_and_is_replaced(table: Table) -> None:
+def test_broken_manifest_costs_the_index_and_is_replaced(table: Table, caplog: pytest.LogCaptureFixture) -> None:
     (key, *_) = table.append(3)
     indexed(table, "k")
     (manifest,) = Path(table.path, "_puffin_sidecar", "index").glob("0*/*")
@@ -263,7 +263,11 @@ def test_broken_manifest_costs_the_index_and_is_replaced(table: Table) -> None:
         data[at] ^= 4
         rewrite(manifest, data)
     manifest.write_bytes(b"{}")
-    assert table.plan(f"k = {key}").warnings[0].startswith("the index is left out: ")
+    caplog.clear()
+    (warning,) = table.plan(f"k = {key}").warnings
+    assert warning.startswith("the index is left out: ")
+    assert warning.endswith(": puffin index --columns builds it anew")
+    assert caplog.messages == [f"{table.path}: {warning}"]  # there is no manifest before it that could be used
     with pytest.raises(CorruptMetadataError, match="to build the index anew"):
         indexed(table)
     assert indexed(table, "k").files_read == 3
