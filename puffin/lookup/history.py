@@ -61,10 +61,11 @@ def column_history(opened: TableSnapshot, question: Question) -> ColumnHistory:
     for known in [] if opened.is_empty else known_sketches(opened, [wanted.field_id])[wanted.field_id]:
         if len(points) == MOST_POINTS:
             break
-        if known.snapshot is None or known.snapshot.snapshot_id in points or known.properties.distinct is None:
+        distinct = known.properties.distinct
+        if known.snapshot is None or known.snapshot.snapshot_id in points or distinct is None:
             continue
-        point = HistoryPoint(known.snapshot, known.properties.distinct, known.properties.summary)
-        points[known.snapshot.snapshot_id] = point
+        answer = known.answer(distinct).with_summary(known.properties.summary)
+        points[known.snapshot.snapshot_id] = HistoryPoint(known.snapshot, answer.distinct or distinct, answer.summary)
     return ColumnHistory(question.table, wanted, tuple(points.values())[::-1])
 
 

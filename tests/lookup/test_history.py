@@ -1,10 +1,13 @@
 """Answers that need no reading, and what statistics said of a column over time."""
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from puffin.errors import ColumnNotFound
 from puffin.lookup import Lookup, Question
 from puffin.tables.base import SnapshotSelector
+from stats_jobs import analyze
 
 
 class Clock:
@@ -54,3 +57,14 @@ def test_history_without_statistics_is_empty_and_unknown_columns_are_errors(dire
     assert Lookup().history(table, "a").points == ()
     with pytest.raises(ColumnNotFound):
         Lookup().history(table, "nope")
+
+
+def test_history_has_the_bounds_of_the_answer(tmp_path):
+    """They end at the values that there can be between min and max."""
+    table = str(tmp_path / "t")
+    write_deltalake(table, pa.table({"k": pa.array(range(20_000), pa.int64())}))
+    analyze(table)
+    (point,) = Lookup().history(table, "k").points
+    (answer,) = Lookup().ndv(table, ["k"]).columns
+    assert point.distinct == answer.distinct
+    assert point.distinct.upper == 20_000
