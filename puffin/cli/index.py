@@ -78,13 +78,16 @@ def _ending(report: IndexReport) -> str:
 def _text(name: str, report: IndexReport) -> list[str]:
     if report.snapshot_id is None:
         return [f"{name}: no snapshot yet, nothing to index"]
+    head = f"{name} ({report.format}, snapshot {report.snapshot_id})"
+    if not report.columns:
+        return [head, "no column is indexed", _ending(report)]
     rows = [
         ("column", "type", "fpp", "size"),
         *((each.column.name, each.column.type, f"{each.fpp:g}", human_bytes(each.bytes)) for each in report.columns),
     ]
     files = counted(report.files_total, "file is", "files are")
     done = f"{report.files_indexed:,} of {files} indexed, in {counted(report.segments, 'segment')}"
-    lines = [f"{name} ({report.format}, snapshot {report.snapshot_id})", *aligned(rows, right=(2, 3)), done]
+    lines = [head, *aligned(rows, right=(2, 3)), done]
     if report.files_read:
         lines.append(work_done(report))
     if report.files_lifted:

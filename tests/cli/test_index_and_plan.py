@@ -217,3 +217,9 @@ def test_configuration_that_pyiceberg_cannot_read_is_named(
     assert (run.returncode, run.stdout) == (1, "")
     said = r"puffin: pyiceberg's configuration \(\.pyiceberg\.yaml, .*\) cannot be read: line 2: .* flow mapping .*\n"
     assert re.fullmatch(said, run.stderr)
+
+
+def test_index_says_that_no_column_is_left(puffin: Command, table: Path) -> None:
+    puffin("index", table, "--columns", "k")
+    _, *said = puffin("index", table, "--drop", "k").stdout.decode().splitlines()
+    assert said == ["no column is indexed", "committed"]
