@@ -89,6 +89,19 @@ def test_catalog_table_is_analyzed_committed_and_looked_up(puffin: Puffin) -> No
     puffin("verify", first["statistics-file"]["path"])
 
 
+def test_index_of_thousands_of_values_finds_the_file_of_each(puffin: Puffin) -> None:
+    """Both files have ids of the whole range, so that their bounds exclude neither."""
+    table = SqlCatalog("smoke", **puffin.properties).create_table("db.halves", ROWS.schema)
+    for first in (0, 1):
+        table.append(ROWS.take(pa.array(range(first, len(ROWS), 2))))
+    built = json.loads(puffin("index", "db.halves", "--catalog", "smoke", "--columns", "id,s", "--json").stdout)
+    assert (built["files-indexed"], built["files-read"]) == (2, 2)
+    for sought in (500, 501, 9_001):
+        where = f"id = {sought}"
+        plan = json.loads(puffin("plan", "db.halves", "--catalog", "smoke", "--where", where, "--json").stdout)
+        assert (plan["files-matched"], plan["pruned"]["index"], plan["warnings"]) == (1, 1, [])
+
+
 def test_failing_job_prints_one_line(puffin: Puffin) -> None:
     """Neither Spark nor a library buries what the user has to know."""
     run = puffin("analyze", "db.absent", "--catalog", "smoke", code=1)
