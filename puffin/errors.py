@@ -179,6 +179,10 @@ class NotWritable(StorageError):
     """A run could not write what it would find, so it has read no data file."""
 
 
+GONE_OR_BROKEN = (NotFoundError, CorruptError, UnsupportedError)
+"""The errors of what no other try can read either; after a StorageError another one may."""
+
+
 def in_one_line(error: object) -> str:
     """The text of an error without line breaks; the name of its class if it says nothing."""
     return " ".join(str(error).split()) or type(error).__name__

@@ -19,7 +19,7 @@ import functools
 import logging
 from collections.abc import Collection, Iterable, Mapping
 
-from puffin.errors import PuffinError, StorageError, UsageError
+from puffin.errors import GONE_OR_BROKEN, UsageError
 from puffin.sketches.partition_sketches import PartitionSketches, lg_k_for
 from puffin.statistics.ancestry import KnownSketch
 from puffin.statistics.aside import Later, LaterValues
@@ -115,9 +115,7 @@ def carry_partitions(target: Target, columns: Iterable[Column]) -> tuple[dict[in
             continue
         try:
             carried[column.field_id] = planner.carry(known)
-        except StorageError:
-            raise
-        except (PuffinError, Unfit, _TooManyPartitions) as exc:
+        except (*GONE_OR_BROKEN, Unfit, _TooManyPartitions) as exc:
             reason = f"they were not asked for, and {exc}"
             _log.warning("column %s: earlier sketches by partition are left behind: %s", column.name, exc)
     return carried, reason

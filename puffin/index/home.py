@@ -11,15 +11,12 @@ import logging
 import random
 from collections.abc import Mapping, Set
 
-from puffin.errors import CorruptError, CorruptMetadataError, NotFoundError, UnsupportedError
+from puffin.errors import GONE_OR_BROKEN, CorruptMetadataError
 from puffin.index.manifest import IndexManifest, index_directory, newest_version, read_newest
 from puffin.index.segment import ClassLayout, SegmentEntry, SizeClass, check_chunk, read_directory, segment_uri
 from puffin.statistics.private_state import places
 from puffin.storage import FileSource, Store
 from puffin.tables.snapshot import TableSnapshot
-
-UNREADABLE = (CorruptError, NotFoundError, UnsupportedError)
-"""The errors of a segment that cannot be read."""
 
 _CHECKED_BYTES = 64 * 1024 * 1024
 
@@ -78,7 +75,7 @@ class IndexHome:
             try:
                 with self.open_segment(segment.id) as source:
                     classes[segment.id] = read_directory(segment, source)
-            except UNREADABLE as exc:
+            except GONE_OR_BROKEN as exc:
                 _log.warning("index segment %s is left out, its files are read again: %s", segment.id, exc)
         return Index(manifest, classes)
 
@@ -116,7 +113,7 @@ class IndexHome:
                 with self.open_segment(segment_id) as source:
                     for layout, number in of_segment:
                         check_chunk(layout, number, source)
-            except UNREADABLE as exc:
+            except GONE_OR_BROKEN as exc:
                 _log.warning("index segment %s is left out, its files are read again: %s", segment_id, exc)
                 damaged.add(segment_id)
         return index.without(damaged)

@@ -13,8 +13,8 @@ import dataclasses
 import logging
 from collections.abc import Mapping, Sequence, Set
 
-from puffin.errors import ConflictError
-from puffin.index.home import UNREADABLE, Index, IndexHome
+from puffin.errors import GONE_OR_BROKEN, ConflictError
+from puffin.index.home import Index, IndexHome
 from puffin.index.manifest import IndexManifest, commit
 from puffin.index.segment import FilterRows, SegmentEntry, SegmentRows, WrittenSegment, write_segment
 from puffin.index.tiers import groups_to_merge
@@ -83,7 +83,7 @@ def _merged(home: IndexHome, index: Index, gone: Set[str]) -> Index:
         for group in groups:
             try:
                 made = _merge(home, index, group, gone)
-            except UNREADABLE as exc:
+            except GONE_OR_BROKEN as exc:
                 _log.warning("index segments are not merged: %s", exc)
                 failed |= {segment.id for segment in group}
                 continue

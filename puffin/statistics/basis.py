@@ -27,7 +27,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from puffin.errors import PuffinError, StorageError
+from puffin.errors import GONE_OR_BROKEN
 from puffin.statistics.ancestry import KnownSketch
 from puffin.statistics.bases import Base, Bases
 from puffin.statistics.kinds import THETA
@@ -108,9 +108,7 @@ def nearest_fit(
     for each in known:
         try:
             return plan_on(each), reasons
-        except StorageError:
-            raise
-        except (Unfit, PuffinError) as exc:
+        except (Unfit, *GONE_OR_BROKEN) as exc:
             level = logging.INFO if isinstance(exc, Unfit) else logging.WARNING
             _log.log(level, "column %s: earlier %s cannot be built on: %s", column.name, what, exc)
             reasons.append(str(exc))

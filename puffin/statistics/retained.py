@@ -6,7 +6,7 @@ import dataclasses
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 
-from puffin.errors import PuffinError, StorageError
+from puffin.errors import GONE_OR_BROKEN
 from puffin.format import CREATED_BY, THETA_V1, BlobMetadata, RawBlob
 from puffin.statistics.blob_properties import SketchProperties
 from puffin.statistics.private_state.blobs import NOTHING_PRIVATE, PrivateState
@@ -52,18 +52,14 @@ def read_stored(
     for entry in entries:
         try:
             found += stored_sketches(opened, entry)
-        except StorageError:
-            raise
-        except PuffinError as exc:
+        except GONE_OR_BROKEN as exc:
             _log.warning("statistics of other columns are dropped: cannot read their file: %s", exc)
             is_whole = False
     yield StoredSketches(snapshot_id, found, is_whole)
     for entry in damaged:
         try:
             stored = StoredSketches(entry.snapshot_id, stored_sketches(opened, entry))
-        except StorageError:
-            raise
-        except PuffinError as exc:
+        except GONE_OR_BROKEN as exc:
             _log.warning("an entry is repaired in the table's metadata only: %s", exc)
             marked = tuple(marked_entry(blob, None) for blob in entry.blobs if blob.is_sketch)
             if marked != entry.blobs:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from puffin.errors import PuffinError, StorageError
+from puffin.errors import GONE_OR_BROKEN
 from puffin.sketches.theta_sketch import ThetaSketch
 from puffin.statistics.ancestry import KnownSketch
 from puffin.statistics.stored_blobs import StoredBlobs
@@ -58,9 +58,7 @@ class Trust:
         if snapshot.snapshot_id not in self._values:
             try:
                 found = self._opened.certain_values(snapshot, self._columns)
-            except StorageError:
-                raise  # the check may succeed next time
-            except PuffinError as exc:
+            except GONE_OR_BROKEN as exc:  # after another error the check may succeed next time
                 _log.warning("sketches are not checked against the table's values: %s", exc)
                 found = {}
             self._values[snapshot.snapshot_id] = found

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, TypeVar
 
 from puffin.cached import cached_property
-from puffin.errors import PuffinError, SnapshotNotFound, StorageError
+from puffin.errors import GONE_OR_BROKEN, PuffinError, SnapshotNotFound
 from puffin.storage import Store
 from puffin.tables.base import Column, PartitionStatisticsEntry, Snapshot, SnapshotSelector, StatisticsEntry
 from puffin.tables.state import TableState
@@ -136,9 +136,7 @@ class TableSnapshot(ABC):
         if base.snapshot_id not in self._changes:
             try:
                 self._changes[base.snapshot_id] = self._changes_since(base)
-            except StorageError:
-                raise  # it may do next time
-            except PuffinError as exc:
+            except GONE_OR_BROKEN as exc:  # it may do next time after another error
                 self._changes[base.snapshot_id] = exc
         found = self._changes[base.snapshot_id]
         if isinstance(found, PuffinError):

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from puffin.errors import CorruptError, FileNotFound, PuffinError
+from puffin.errors import GONE_OR_BROKEN, CorruptError, PuffinError
 from puffin.format import CREATED_BY, Blob, BlobMetadata, PuffinWriter, RawBlob, WrittenFile
 from puffin.statistics.private_state import places
 from puffin.statistics.private_state.blobs import WITH_VALUES, Contents, KeptBlob, LaterBlob, NewBlob, blob_key
@@ -86,7 +86,7 @@ class StatisticsFiles:
                 try:
                     new += _copied(opened, layers)
                     continue
-                except (FileNotFound, CorruptError) as exc:
+                except GONE_OR_BROKEN as exc:
                     # The manifest goes on to name it, so that a run of its columns finds it gone.
                     _log.warning("private state is lost: %s", exc)
             stays |= {layer.copy: layer.stored for layer in layers}
