@@ -139,7 +139,10 @@ def _killed_unless_done() -> Iterator[None]:
 
 def _stop(context: SparkContext) -> None:
     gateway = context._gateway
-    context.stop()
+    try:
+        context.stop()
+    except spark_errors(OSError):  # the JVM is gone, which PySpark notes before it forgets the context in a second call
+        context.stop()
     # The next session of this process gets a new JVM, whose output can be redirected again.
     if gateway is not None and _SUBMITTED not in os.environ:
         gateway.shutdown()

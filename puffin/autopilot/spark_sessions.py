@@ -45,9 +45,9 @@ class SparkSessions:
             with self._changed:
                 self._users -= 1
                 self._idle_since = time.monotonic()
+                self._changed.notify_all()
                 if self._users == 0 and starter.has_failed:
                     self._drop()
-                self._changed.notify_all()
 
     def release_idle(self) -> None:
         """Stop a session that nobody has used for a while."""
@@ -84,9 +84,9 @@ class SparkSessions:
             return self._starter
 
     def _drop(self) -> None:
-        if self._starter is not None:
-            self._starter.__exit__()
-        self._starter = self._size = None
+        starter, self._starter, self._size = self._starter, None, None
+        if starter is not None:
+            starter.__exit__()
 
 
 class _OnDemand(SparkStarter):

@@ -97,6 +97,56 @@ spark: {{sizes: [{{master: "local[2]", conf: {conf}}}]}}
     assert [each["outcome"] for each in json.loads(ran.stdout)["runs"]] == ["done"] * 3
 
 
+KILLED = """
+import sys
+from pyspark import SparkContext
+from puffin.autopilot.spark_sessions import SparkSessions
+from puffin.policy.model import SparkSize, SparkUse
+
+def count_rows():
+    starter.open()
+    print(starter.cluster.context.range(3).count())
+
+def kill_java():
+    java = SparkContext._gateway.proc
+    java.kill()
+    java.wait()
+
+size = SparkSize(master="local[1]", conf=(("spark.driver.extraJavaOptions", sys.argv[1]),))
+sessions = SparkSessions(SparkUse(sizes=(size,), idle=0))
+with sessions.lend(1) as starter:
+    count_rows()
+    kill_java()
+with sessions.lend(1) as starter:
+    count_rows()
+kill_java()
+sessions.release_idle()
+"""
+
+
+def test_session_is_replaced_when_its_java_was_killed_in_use_and_ends_when_it_was_idle() -> None:
+    """In a process of its own."""
+    command = [sys.executable, "-c", KILLED, " ".join(QUICK_JAVA)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert (ran.returncode, ran.stdout) == (0, "3\n3\n"), ran.stderr
+
+
+@pytest.mark.usefixtures("no_jvm")
+def test_session_that_cannot_be_stopped_keeps_no_table_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_: JvmCluster) -> None:
+        monkeypatch.setattr(JvmCluster, "close", lambda _self: None)
+        raise OSError("the directory cannot be removed")
+
+    monkeypatch.setattr(JvmCluster, "close", fails)
+    sessions = SparkSessions(USE)
+    with sessions.lend(1) as small:
+        used(small)
+    with pytest.raises(OSError, match="cannot be removed"):
+        sessions.release_idle()
+    with sessions.lend(1) as again:
+        assert used(again) is not small.cluster
+
+
 def test_remote_replaces_the_masters_of_the_policy(lake: Path) -> None:
     """Nothing listens there, which the event of each table says, and the server is asked once for all of them."""
     policy = lake.parent / "policy.yaml"
