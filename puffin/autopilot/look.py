@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import time
 from collections.abc import Iterator, Sequence, Set
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
+from puffin.autopilot.calls import Calls
 from puffin.errors import PuffinError, UnsupportedError, UsageError, in_one_line, line_about
 from puffin.load import FoundTable, Tables
 from puffin.lookup.health import TableStatus
@@ -111,7 +112,7 @@ class Watcher:
         self._policy = policy
         self._names = names
         self._kept: dict[str, _Kept] = {}
-        self._hanging: dict[str, Future[SeenTable]] = {}
+        self._calls = Calls(TABLES_AT_ONCE)
         self._catalogs = {each.name: Tables(each.name, each.properties) for each in policy.catalogs}
 
     def tables(self) -> Iterator[CoveredTable]:
@@ -138,32 +139,16 @@ class Watcher:
         When none has answered for ``patience`` seconds, those that are left have that as their error. A table that
         hangs is asked again when its answer has come.
         """
-        pool = ThreadPoolExecutor(TABLES_AT_ONCE, thread_name_prefix="puffin-look")
-        self._hanging = {key: future for key, future in self._hanging.items() if not future.done()}
         tables = list(self.tables())
         listed = self._listed(tables)
-        futures = [
-            self._hanging.get(table.key)
-            or pool.submit(self._seen, table, listed.get((table.catalog, table.found.name)))
+        looks = {
+            table.key: functools.partial(self._seen, table, listed.get((table.catalog, table.found.name)))
             for table in tables
-        ]
-        left = {future for table, future in zip(tables, futures, strict=True) if table.key not in self._hanging}
-        while left:
-            done, left = wait(left, patience)
-            if not done:
-                break
-        pool.shutdown(wait=False, cancel_futures=True)
+        }
+        answers = self._calls.answers(looks, patience)
         for key in self._kept.keys() - {table.key for table in tables}:  # a copy, since threads change what is kept
             self.forget(key)
-        seen = []
-        for table, future in zip(tables, futures, strict=True):
-            if future.done() and not future.cancelled():
-                seen.append(future.result())
-                continue
-            if not future.cancelled():
-                self._hanging[table.key] = future
-            error = f"{table.found.name}: the storage has not answered for {patience:g} seconds"
-            seen.append(SeenTable(table, None, TableStatus.of_error(table.found.name, error)))
+        seen = [answers.get(table.key) or _hanging(table, patience) for table in tables]
         return _one_of_each(seen)
 
     def forget(self, key: str) -> None:
@@ -234,6 +219,12 @@ def look_at(table: CoveredTable, opened: TableSnapshot | None = None) -> SeenTab
         return SeenTable(table, policy, status, opened.state.location, _refusal(opened))
     except PuffinError as exc:
         return SeenTable(table, policy, TableStatus.of_error(name, exc))
+
+
+def _hanging(table: CoveredTable, patience: float) -> SeenTable:
+    name = table.found.name
+    error = f"{name}: the storage has not answered for {patience:g} seconds"
+    return SeenTable(table, None, TableStatus.of_error(name, error))
 
 
 def told(exc: Exception, key: str) -> str:

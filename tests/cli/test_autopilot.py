@@ -217,6 +217,18 @@ def test_storage_that_hangs_does_not_keep_the_process_from_ending(process: Any, 
     os.close(writer)
 
 
+def test_table_that_hangs_does_not_keep_one_run_from_ending(process: Any, policy: Path) -> None:
+    """A look waits for a second here, which is a minute otherwise."""
+    pipe = make_hanging_table(policy.parent / "lake/hangs")
+    short = "from puffin.autopilot.look import Watcher; Watcher.look.__defaults__ = (1,)"
+    running = process("--once", program=("-c", f"{short}; from puffin.cli import main; main()"))
+    writer = opened_by_a_reader(pipe)
+    said, failed = running.communicate(timeout=PATIENCE)
+    assert (running.returncode, len(said.splitlines())) == (1, 2)
+    assert failed.endswith("lake/hangs: the storage has not answered for 1 seconds\n")
+    os.close(writer)
+
+
 def test_log_of_json_lines_has_a_line_for_each_run(process: Any, policy: Path) -> None:
     running = process("--once", "--log-format", "json", "--verbose")
     _, said = running.communicate(timeout=PATIENCE)
