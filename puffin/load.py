@@ -87,6 +87,7 @@ class Tables:
             Those of the first may do so too.
         locations: With a catalog, load a name that contains a slash as a table's location.
         store_for: Opens the files of tables found by location. A catalog's properties open the files of its tables.
+        heard: Called whenever a directory or a namespace was listed, of which there may be many without tables.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class Tables:
         others: Mapping[str, Mapping[str, str]] | None = None,
         locations: bool = False,
         store_for: Callable[[str], Store] = store_for,
+        heard: Callable[[], object] = lambda: None,
     ) -> None:
         if catalog is None and (catalog_properties or others):
             raise UsageError(f"{'catalog_properties' if catalog_properties else 'other catalogs'} need a catalog")
@@ -105,6 +107,7 @@ class Tables:
         self._properties = dict(catalog_properties or {})
         self._locations = locations
         self._store_for = store_for
+        self._heard = heard
         self._opening = threading.Lock()
 
     def load(self, name: NameOrPath) -> Table:
@@ -147,6 +150,7 @@ class Tables:
                 store.directories(waiting[0])
                 yield FoundTable.unlisted(directory, root, exc)
                 continue
+            self._heard()
             if found is not None:
                 table_at = _delta_at if found == DELTA else _iceberg_at
                 yield FoundTable(directory, root, found, functools.partial(self._below, table_at, directory))
@@ -176,7 +180,7 @@ class Tables:
         """The dotted names of the catalog's namespaces, sorted; raises what `load_table` raises."""
         from puffin.iceberg.sdk import list_namespaces
 
-        return list_namespaces(self._opened())
+        return list_namespaces(self._opened(), self._heard)
 
     def namespace_properties(self, namespace: str) -> dict[str, str]:
         """The properties of a namespace, none if it does not exist; raises what `load_table` raises."""
@@ -188,7 +192,9 @@ class Tables:
         """The names of a namespace's tables, sorted; raises what `load_table` raises."""
         from puffin.iceberg.sdk import list_tables
 
-        return list_tables(self._opened(), namespace)
+        found = list_tables(self._opened(), namespace)
+        self._heard()
+        return found
 
     def versions_of_namespace(self, namespace: str) -> dict[str, str]:
         """

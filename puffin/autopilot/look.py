@@ -8,16 +8,15 @@ What is elsewhere, the index and private state, is looked up again after a while
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import logging
 import time
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any
 
 from puffin.autopilot.calls import Calls
-from puffin.errors import PuffinError, UnsupportedError, UsageError, in_one_line, line_about
+from puffin.errors import PuffinError, StorageError, UnsupportedError, UsageError, in_one_line, line_about
 from puffin.load import FoundTable, Tables
 from puffin.lookup.health import TableStatus
 from puffin.lookup.places import EVERY_NAME, NamePatterns, Place, table_key, tables_at
@@ -113,21 +112,23 @@ class Watcher:
         self._names = names
         self._kept: dict[str, _Kept] = {}
         self._calls = Calls(TABLES_AT_ONCE)
-        self._catalogs = {each.name: Tables(each.name, each.properties) for each in policy.catalogs}
+        heard = self._calls.heard
+        self._catalogs = {each.name: Tables(each.name, each.properties, heard=heard) for each in policy.catalogs}
+        self._located = Tables(heard=heard)
 
-    def tables(self) -> Iterator[CoveredTable]:
+    def tables(self, patience: float = PATIENCE) -> Iterator[CoveredTable]:
         """
-        The tables that a rule covers, and places or namespaces that cannot be listed.
+        The tables that a rule covers, and places or namespaces that cannot be listed, such as those that hang.
 
         What is below several roots comes once, with its name below the first.
         """
+        found_at = self._found(patience)
         for catalog in self._policy.catalogs:
-            place = Place(catalog.name, catalog.properties, patterns=catalog.namespaces, names=self._names)
-            for found in self._found(place, catalog.name):
+            for found in found_at[catalog.name]:
                 yield from self._covered(catalog.name, [(catalog.name, found)])
         below: dict[str, list[tuple[str, FoundTable]]] = {}
         for root in self._policy.roots:
-            for found in self._found(Place(roots=(root,), directories=_MOST_DIRECTORIES, names=self._names), root):
+            for found in found_at[root]:
                 below.setdefault(place_of(found.name), []).append((root, found))
         for each in below.values():
             yield from self._covered(None, each)
@@ -136,13 +137,13 @@ class Watcher:
         """
         Look at every table, many side by side; one that a catalog has and that is below a root counts in the catalog.
 
-        When none has answered for ``patience`` seconds, those that are left have that as their error. A table that
-        hangs is asked again when its answer has come.
+        When none has answered for ``patience`` seconds, those that are left have that as their error. A table or place
+        that hangs is asked again when its answer has come.
         """
-        tables = list(self.tables())
-        listed = self._listed(tables)
+        tables = list(self.tables(patience))
+        listed = self._listed(tables, patience)
         looks = {
-            table.key: functools.partial(self._seen, table, listed.get((table.catalog, table.found.name)))
+            table.key: functools.partial(self._seen, table, listed.get((table.catalog or "", table.found.name)))
             for table in tables
         }
         answers = self._calls.answers(looks, patience)
@@ -155,15 +156,17 @@ class Watcher:
         """Look at a table anew, since it was run."""
         self._kept.pop(key, None)
 
-    def _listed(self, tables: Sequence[CoveredTable]) -> dict[tuple[str | None, str], str]:
+    def _listed(self, tables: Sequence[CoveredTable], patience: float) -> dict[tuple[str, str], str]:
         """The metadata files that catalogs list, by catalog and name, of namespaces with tables seen before."""
         seen = {(t.catalog, t.found.name.rpartition(".")[0]) for t in tables if t.catalog and t.key in self._kept}
-        found: dict[tuple[str | None, str], str] = {}
-        for catalog, namespace in sorted(seen):
-            with contextlib.suppress(PuffinError):  # each table tells what is wrong
-                versions = self._catalogs[catalog].versions_of_namespace(namespace)
-                found |= {(catalog, name): location for name, location in versions.items()}
-        return found
+        answers = self._calls.answers({each: functools.partial(self._versions, *each) for each in seen}, patience)
+        return {(catalog, name): file for (catalog, _), files in answers.items() for name, file in files.items()}
+
+    def _versions(self, catalog: str, namespace: str) -> dict[str, str]:
+        try:
+            return self._catalogs[catalog].versions_of_namespace(namespace)
+        except PuffinError:  # each table tells what is wrong
+            return {}
 
     def _seen(self, table: CoveredTable, listed: str | None) -> SeenTable:
         try:
@@ -187,10 +190,25 @@ class Watcher:
             self._kept[table.key] = _Kept(opened.state.metadata_location, version, now, seen)
         return seen
 
-    def _found(self, place: Place, name: str) -> Iterator[FoundTable]:
-        """What is found at a place of this name, which may be that it cannot be used."""
+    def _found(self, patience: float) -> dict[str, list[FoundTable]]:
+        """What is found at each place, by its name, which may be that it cannot be used."""
+        names = self._names
+        places = {
+            **{each.name: Place(each.name, patterns=each.namespaces, names=names) for each in self._policy.catalogs},
+            **{each: Place(roots=(each,), directories=_MOST_DIRECTORIES, names=names) for each in self._policy.roots},
+        }
+        calls: dict[tuple[str, str], Callable[[], list[FoundTable]]] = {
+            ("", name): functools.partial(list, self._found_at(place, name)) for name, place in places.items()
+        }
+        answers = self._calls.answers(calls, patience)
+        return {
+            name: answers.get(("", name), [FoundTable.unlisted(name, None, _unanswered(name, patience))])
+            for name in places
+        }
+
+    def _found_at(self, place: Place, name: str) -> Iterator[FoundTable]:
         try:
-            yield from tables_at(place, None if place.catalog is None else self._catalogs[place.catalog])
+            yield from tables_at(place, self._catalogs.get(name, self._located))
         except PuffinError as exc:
             yield FoundTable.unlisted(name, None, exc)
 
@@ -223,8 +241,11 @@ def look_at(table: CoveredTable, opened: TableSnapshot | None = None) -> SeenTab
 
 def _hanging(table: CoveredTable, patience: float) -> SeenTable:
     name = table.found.name
-    error = f"{name}: the storage has not answered for {patience:g} seconds"
-    return SeenTable(table, None, TableStatus.of_error(name, error))
+    return SeenTable(table, None, TableStatus.of_error(name, _unanswered(name, patience)))
+
+
+def _unanswered(name: str, patience: float) -> StorageError:
+    return StorageError(f"{name}: the storage has not answered for {patience:g} seconds")
 
 
 def told(exc: Exception, key: str) -> str:

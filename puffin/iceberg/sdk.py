@@ -200,8 +200,8 @@ def bound_waits(client: _HiveClient) -> _HiveClient:
     return client
 
 
-def list_namespaces(catalog: Catalog) -> list[str]:
-    """The dotted names of the catalog's namespaces, also nested ones, sorted."""
+def list_namespaces(catalog: Catalog, heard: Callable[[], object] = lambda: None) -> list[str]:
+    """The dotted names of the catalog's namespaces, also nested ones, sorted; ``heard`` is called after each answer."""
     from pyiceberg.exceptions import NoSuchNamespaceError
 
     found: list[tuple[str, ...]] = []
@@ -211,6 +211,7 @@ def list_namespaces(catalog: Catalog) -> list[str]:
             namespace = waiting.pop()
             if namespace not in found:
                 found.append(namespace)
+                heard()
                 with suppress(NoSuchNamespaceError):  # dropped since it was listed
                     waiting += catalog.list_namespaces(namespace)
     except Exception as exc:

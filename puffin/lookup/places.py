@@ -99,7 +99,7 @@ def table_key(name: str) -> str:
 
 def tables_at(place: Place, tables: Tables | None = None) -> Iterator[FoundTable]:
     """
-    Find the wanted tables of a place, one by one; ``tables`` are those of its catalog, if it is open already.
+    Find the wanted tables of a place, one by one; ``tables`` lists them, a catalog that is open already if it has one.
 
     What is below several roots comes once, with its name below the first. A root that cannot be used comes with its
     error, unless there is nothing beside it.
@@ -118,8 +118,9 @@ def tables_at(place: Place, tables: Tables | None = None) -> Iterator[FoundTable
 
 
 def _all_at(place: Place, tables: Tables | None) -> Iterator[FoundTable]:
-    located, known = Tables(), set[Hashable]()
+    known = set[Hashable]()
     tables = tables or Tables(place.catalog, place.catalog_properties)
+    located = tables if place.catalog is None else Tables()
     for name in dict.fromkeys(place.tables):
         root = name if place.catalog is None else None
         named = FoundTable(name, root, None, functools.partial(tables.load, name))

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from puffin.autopilot.decide import judge
 from puffin.autopilot.look import CoveredTable, SeenTable, Watcher, look_at
+from puffin.load import FoundTable, Tables
 from puffin.policy.document import parse_policy, read_policy
 from puffin.policy.model import Policy
+from puffin.storage import LocalStore
 from stats_jobs import analyze
 from stats_jobs.index import index
 from stats_jobs.options import IndexOptions
@@ -107,6 +110,50 @@ def test_table_that_hangs_does_not_keep_the_others(lake: Path) -> None:
         if "not answered" not in error:
             break
     assert "not answered" not in error
+
+
+def test_root_that_hangs_while_it_is_listed_does_not_keep_the_others(
+    lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (lake.parent / "hangs").mkdir()
+    answer, tables_below = threading.Event(), Tables.tables_below
+    asked = []
+
+    def listed(tables: Tables, root: str, most: int) -> Iterator[FoundTable]:
+        if root.endswith("hangs"):
+            asked.append(root)
+            answer.wait(60)
+        return tables_below(tables, root, most)
+
+    monkeypatch.setattr(Tables, "tables_below", listed)
+    watcher = Watcher(parse_policy(f"roots: [{lake.parent}/hangs, {lake}]\n", "p"))
+    try:
+        for _ in range(2):
+            errors = {Path(each.status.table).name: each.status.error for each in watcher.look(patience=0.5)}
+            said = f"{lake.parent}/hangs: the storage has not answered for 0.5 seconds"
+            assert errors == {"a": None, "b": None, "c": None, "hangs": said}
+        assert len(asked) == 1
+    finally:
+        answer.set()
+    until = time.monotonic() + 60
+    while any(each.status.error for each in watcher.look(patience=0.5)) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert len(watcher.look()) == 3
+
+
+def test_place_that_is_large_takes_longer_than_one_answer_may(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing hangs while one directory after the other is listed, none of which is a table."""
+    for number in range(20):
+        (lake / "no tables" / str(number)).mkdir(parents=True)
+    directories = LocalStore.directories
+
+    def slow(store: LocalStore, uri: str) -> list[str]:
+        time.sleep(0.1)
+        return directories(store, uri)
+
+    monkeypatch.setattr(LocalStore, "directories", slow)
+    seen = Watcher(parse_policy(f"roots: [{lake}]\n", "p")).look(patience=1)
+    assert [each.status.error for each in seen] == [None] * 3
 
 
 def test_table_with_an_unexpected_error_does_not_keep_the_others(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
