@@ -209,7 +209,9 @@ def _watched(
                     jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group))
                     running = (job for job in jobs if job and job.status == _RUNNING)
                     stages = (tracker.getStageInfo(stage) for job in running for stage in job.stageIds)
-                    progress(min(tasks, sum(stage.numCompletedTasks for stage in stages if stage)), tasks)
+                    completed = sum(stage.numCompletedTasks for stage in stages if stage)
+                    with contextlib.suppress(PuffinError):  # the call after the job raises it in the job's own thread
+                        progress(min(tasks, completed), tasks)
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
