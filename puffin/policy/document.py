@@ -74,7 +74,7 @@ def parse_policy(text: str, file: str) -> Policy:
         spark=_spark(fields.inner("spark")),
         clean=None if fields.node("clean") is None else _cleaning(fields.inner("clean")),
         retry=_retry(fields.inner("retry")),
-        look_every=fields.take("look-every", scalar(quantities.seconds), _USUAL.look_every),
+        look_every=fields.take("look-every", scalar(quantities.seconds_or_more), _USUAL.look_every),
         state=fields.take("state", scalar(lambda text: _local(text, file)), None),
         questions=fields.take("questions", scalar(lambda text: _file_or_url(text, file)), None),
         event_file=events.take("file", scalar(lambda text: _local(text, file)), None),
@@ -175,9 +175,9 @@ def _size(fields: Fields) -> SparkSize:
 
 
 def _cleaning(fields: Fields) -> CleaningSchedule:
-    every = fields.need("every", scalar(quantities.seconds), 0)
+    every = fields.need("every", scalar(quantities.seconds_or_more), 1)
     older_than = fields.take("older-than", scalar(quantities.hours_or_more), CleaningSchedule(0).older_than)
-    return CleaningSchedule(max(1, every), older_than)
+    return CleaningSchedule(every, older_than)
 
 
 def _retry(fields: Fields) -> Retry:

@@ -43,6 +43,14 @@ def seconds(text: str) -> int:
     return found
 
 
+def seconds_or_more(text: str) -> int:
+    """A duration in seconds after which something is done again, so that it is not done all the time."""
+    found = seconds(text)
+    if found < 1:
+        raise WrongValue("a duration of 1s or more, such as 5m")
+    return found
+
+
 def hours_or_more(text: str) -> int:
     """A duration in seconds that no job takes to commit, so that what is older is nobody's work."""
     found = seconds(text)

@@ -232,6 +232,8 @@ def test_mistake_in_a_rule_is_one_line(rule: str, said: str) -> None:
         ("spark: {sizes: [{remote: 'https://me:secret@a:1/;token=secret'}]}", "spark.sizes[0].remote: expected the URL of a Spark Connect server, sc://HOST:PORT, found 'https://a:1…'"),
         ("spark: {sizes: [{remote: 'sc://a', master: yarn}]}", "spark.sizes[0]: expected either master or remote, found a mapping"),
         ("clean: 7d", "clean: expected a mapping, found '7d'"),
+        ("look-every: 0s", "look-every: expected a duration of 1s or more, such as 5m, found '0s'"),
+        ("clean: {every: 0s}", "clean.every: expected a duration of 1s or more, such as 5m, found '0s'"),
         ("clean: {older-than: 7d}", "clean: expected the key every, found none"),
         ("clean: {every: 1d, older-than: 5m}", "clean.older-than: expected a duration of 1h or more, such as 7d, found '5m'"),
         ("state: s3://bucket/state", "state: expected a local path, found 's3://bucket/state'"),
