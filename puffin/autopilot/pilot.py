@@ -38,7 +38,7 @@ class Autopilot:
     Keeps the tables of a policy fresh.
 
     Args:
-        listener: Told of each run, in the thread that ran it.
+        listener: Told of each run, in the thread that ran it. What it raises does not end the run.
         verbose: Let Spark print.
         writes: Whether there is to be a state; a dry run uses the one that is there.
         stopped: Set to stop it, as `stop` does.
@@ -60,6 +60,7 @@ class Autopilot:
         self.counts = Counts()
         self.asked = Asked()
         self._listener = listener
+        self._untold: Exception | None = None
         self._watcher = Watcher(policy)
         self._ledger = Ledger(policy.state, writes=writes)
         self._sparks = SparkSessions(policy.spark, verbose=verbose)
@@ -95,7 +96,11 @@ class Autopilot:
         return None if limit is None else max(0, limit - self._ledger.spent(self.policy.limits.day(utc())))
 
     def run(self, *, once: bool = False) -> list[Verdict]:
-        """Look and run, over and over until `stop`, or ``once``; returns what the last look has found."""
+        """
+        Look and run, over and over until `stop`, or ``once``; returns what the last look has found.
+
+        With ``once``, raises what the look or the listener has raised.
+        """
         pool = ThreadPoolExecutor(self.policy.limits.tables_at_once, thread_name_prefix="puffin-table")
         futures: list[Future[None]] = []
         verdicts: list[Verdict] = []
@@ -121,6 +126,8 @@ class Autopilot:
                 self._sparks.cancel()
                 wait(under_way, timeout=_CANCEL_EVERY)
             self._sparks.close()
+        if once and self._untold is not None:
+            raise self._untold
         return verdicts
 
     def stop(self) -> None:
@@ -176,7 +183,11 @@ class Autopilot:
         if event.outcome != SKIPPED:
             publish(event, self.policy)
         if self._listener is not None:
-            self._listener(event)
+            try:
+                self._listener(event)
+            except Exception as exc:  # noqa: BLE001 - the table is done, which has to be remembered
+                _log.error("%s: its run is not told: %s", event.table, exc)
+                self._untold = exc
 
     def _count_budget(self) -> None:
         left = self.budget_left()

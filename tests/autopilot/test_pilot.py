@@ -20,6 +20,7 @@ from puffin.autopilot.decide import BROKEN, DUE, FRESH, HELD, Verdict
 from puffin.autopilot.events import DONE, FAILED, SKIPPED, Event
 from puffin.autopilot.look import CoveredTable, SeenTable
 from puffin.autopilot.pilot import Autopilot
+from puffin.errors import StorageError
 from puffin.load import FoundTable, load_table
 from puffin.lookup.health import TableStatus
 from puffin.lookup.planner import ndv
@@ -318,6 +319,21 @@ def test_loop_follows_new_tables_and_commits(lake: Path, pilot_of: Callable[...,
         pilot.stop()
         thread.join()
     assert health(lake / "new") == health(lake / "a") == 100
+
+
+def test_listener_that_fails_fails_one_run_after_all_tables_were_run(
+    lake: Path, pilot_of: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such as a line that cannot be printed, which a job from cron must not hide."""
+
+    def listen(_: Event) -> None:
+        raise StorageError("standard output: No space left on device")
+
+    pilot = pilot_of("", listen)
+    with pytest.raises(StorageError, match="No space left"):
+        pilot.run(once=True)
+    assert [health(lake / name) for name in ("a", "b", "db/c")] == [100] * 3
+    assert any("its run is not told: standard output: No space left" in message for message in caplog.messages)
 
 
 def test_catalog_that_is_down_is_shown_and_the_others_go_on(lake: Path, pilot_of: Callable[..., Any]) -> None:

@@ -229,6 +229,14 @@ def test_table_that_hangs_does_not_keep_one_run_from_ending(process: Any, policy
     os.close(writer)
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has it")
+def test_one_run_whose_lines_cannot_be_printed_fails(policy: Path) -> None:
+    command = [sys.executable, "-m", "puffin", "autopilot", "--policy", str(policy), "--once"]
+    with Path("/dev/full").open("wb") as full:
+        ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
+    assert (ran.returncode, ran.stderr) == (1, "puffin: standard output: No space left on device\n")
+
+
 def test_log_of_json_lines_has_a_line_for_each_run(process: Any, policy: Path) -> None:
     running = process("--once", "--log-format", "json", "--verbose")
     _, said = running.communicate(timeout=PATIENCE)
