@@ -105,11 +105,18 @@ class _Kept:
 
 
 class Watcher:
-    """The tables that a policy covers, those of ``names``. Its catalogs stay open from one look to the next."""
+    """
+    The tables that a policy covers, those of ``names``. Its catalogs stay open from one look to the next.
+
+    Attributes:
+        found: What the last look found, also tables that no rule covers: the catalog, None for roots, and the places
+            where it was found.
+    """
 
     def __init__(self, policy: Policy, names: NamePatterns = EVERY_NAME) -> None:
         self._policy = policy
         self._names = names
+        self.found: list[tuple[str | None, list[tuple[str, FoundTable]]]] = []
         self._kept: dict[str, _Kept] = {}
         self._calls = Calls(TABLES_AT_ONCE)
         heard = self._calls.heard
@@ -123,15 +130,15 @@ class Watcher:
         What is below several roots comes once, with its name below the first.
         """
         found_at = self._found(patience)
-        for catalog in self._policy.catalogs:
-            for found in found_at[catalog.name]:
-                yield from self._covered(catalog.name, [(catalog.name, found)])
         below: dict[str, list[tuple[str, FoundTable]]] = {}
         for root in self._policy.roots:
             for found in found_at[root]:
                 below.setdefault(place_of(found.name), []).append((root, found))
-        for each in below.values():
-            yield from self._covered(None, each)
+        catalogs = (each.name for each in self._policy.catalogs)
+        self.found = [(catalog, [(catalog, found)]) for catalog in catalogs for found in found_at[catalog]]
+        self.found += [(None, each) for each in below.values()]
+        for catalog, names in self.found:
+            yield from self._covered(catalog, names)
 
     def look(self, patience: float = PATIENCE) -> list[SeenTable]:
         """

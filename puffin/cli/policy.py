@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from puffin.cli.diagnostics import fail_if_any
+from puffin.cli.diagnostics import fail_if_any, first_of
 from puffin.cli.options import as_json, diagnostics, in_policy
 from puffin.cli.render import aligned, counted, human_bytes, print_json, print_lines, with_catalog
 from puffin.errors import PolicyError
 
 if TYPE_CHECKING:
-    from puffin.autopilot.look import SeenTable
+    from puffin.autopilot.look import SeenTable, Watcher
     from puffin.policy.model import Policy
     from puffin.policy.table_policy import TablePolicy
 
@@ -37,7 +38,8 @@ def command(
     from puffin.policy.document import read_policy
 
     try:
-        policy = narrowed(read_policy(file))
+        whole = read_policy(file)
+        policy = narrowed(whole)
     except PolicyError as exc:
         mistakes = [{"line": line, "message": message} for line, message in exc.mistakes]
         if json_output:
@@ -47,11 +49,12 @@ def command(
         raise
     from puffin.autopilot.look import Watcher
 
-    tables = [] if file_only else Watcher(policy).look()
+    watcher = Watcher(policy)
+    tables = [] if file_only else watcher.look()
     if json_output:
         print_json(_document(policy, tables))
     else:
-        print_lines(_lines(policy, tables, file_only=file_only))
+        print_lines(_lines(policy, tables, None if file_only else _idle(policy, watcher, is_whole=policy is whole)))
     failures = [each.line_about(each.status.error) for each in tables if each.status.error is not None]
     fail_if_any(ctx, failures, len(tables))
 
@@ -82,21 +85,50 @@ def _document(policy: Policy, tables: Sequence[SeenTable]) -> dict[str, Any]:
     }
 
 
-def _lines(policy: Policy, tables: Sequence[SeenTable], *, file_only: bool) -> Iterator[str]:
+def _lines(policy: Policy, tables: Sequence[SeenTable], idle: Iterable[str] | None) -> Iterator[str]:
     limits = policy.limits
     budget = "no limit on bytes" if limits.bytes_per_day is None else f"{human_bytes(limits.bytes_per_day)} a day"
     when = "at any hour" if limits.hours is None else f"from {str(limits.hours).replace('-', ' to ')}"
     at_once = counted(limits.tables_at_once, "table")
     yield f"{policy.file}: valid; {budget}, {at_once} at once, {when} {limits.time_zone}"
-    if file_only:
+    if idle is None:
         return
-    if not tables:
+    if tables:
+        head = ("table", "rule", "columns", "index", "due", "")
+        yield from aligned([head, *map(_row, tables)])
+    else:
         yield "no tables"
-        return
-    head = ("table", "rule", "columns", "index", "due", "")
-    yield from aligned([head, *map(_row, tables)])
+    yield from idle
     for line, key, name in _unmatched(tables):
         yield f"{policy.file}:{line}: {key}: {name} matches no column of the tables of this rule"
+
+
+def _idle(policy: Policy, watcher: Watcher, *, is_whole: bool) -> Iterator[str]:
+    """
+    Lines about places and patterns of the policy without tables, and about tables without a rule.
+
+    A place that cannot be listed, or is left out, may have what a pattern is for.
+    """
+    found = [[(place, each.dotted) for place, each in names if each.error is None] for _, names in watcher.found]
+    everywhere = {name for names in found for name in names}
+    listed = {place for _, names in watcher.found for place, _ in names}
+    for catalog in policy.catalogs:
+        if catalog.name not in listed:
+            yield f"{policy.file}: {catalog.name}: no table in the namespaces {', '.join(catalog.namespaces)}"
+    yield from (f"{policy.file}: {root}: no table below it" for root in policy.roots if root not in listed)
+    if is_whole and all(names for names in found):
+        for rule in policy.rules:
+            for pattern in rule.tables:
+                one = dataclasses.replace(rule, tables=(pattern,))
+                if pattern != "*" and not any(one.covers(*name) for name in everywhere):
+                    yield f"{policy.file}:{rule.line}: tables: {pattern} matches no table"
+    alone = [
+        with_catalog(names[0][1].name, catalog)
+        for (catalog, names), known in zip(watcher.found, found, strict=True)
+        if known and policy.rule_for(known) is None
+    ]
+    if alone:
+        yield f"{counted(len(alone), 'table')} without a rule, which nothing is done for: {first_of(alone)}"
 
 
 def _row(table: SeenTable) -> tuple[str, ...]:

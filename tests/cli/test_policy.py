@@ -63,6 +63,28 @@ def test_check_names_columns_that_no_table_of_a_rule_has(puffin: Callable[..., A
     assert lines[-1] == f"{policy}:12: no-values: nema matches no column of the tables of this rule"
 
 
+def test_check_names_patterns_and_places_without_tables_and_tables_without_a_rule(
+    puffin: Callable[..., Any], policy: Path
+) -> None:
+    """A typo in a rule that keeps values out of statistics would otherwise be silent."""
+    (policy.parent / "empty").mkdir()
+    text = policy.read_text().replace("roots: [lake]", "roots: [lake, empty]").replace("[db.*]", "[db.*, evnts]")
+    policy.write_text(text)
+    lines = puffin("policy", "check", policy).text.splitlines()
+    assert lines[-3:] == [
+        f"{policy}: {policy.parent}/empty: no table below it",
+        f"{policy}:10: tables: evnts matches no table",
+        f"1 table without a rule, which nothing is done for: {policy.parent}/lake/other",
+    ]
+    policy.write_text(text.replace("namespaces: [shop]", "namespaces: [sohp]"))
+    run = puffin("policy", "check", policy)
+    assert f"{policy}: prod: no table in the namespaces sohp\n" in run.text
+    assert f"{policy}:12: tables: shop.* matches no table\n" in run.text
+    policy.write_text(text.replace("empty]", "nowhere]"))
+    assert "evnts" not in puffin("policy", "check", policy).text
+    assert "evnts" not in puffin("policy", "check", policy, "--catalog", "prod").text
+
+
 @pytest.mark.parametrize("command", [("policy", "check"), ("autopilot", "--dry-run", "--policy")])
 def test_policy_is_narrowed_to_one_of_its_catalogs(
     puffin: Callable[..., Any], policy: Path, command: tuple[str, ...]
@@ -112,7 +134,7 @@ def test_check_says_what_the_policy_means_for_each_table(puffin: Callable[..., A
 
 
 def test_people_read_a_line_for_each_table(puffin: Callable[..., Any], policy: Path) -> None:
-    head, _, carts, orders, events = puffin("policy", "check", policy).text.splitlines()
+    head, _, carts, orders, events, _ = puffin("policy", "check", policy).text.splitlines()
     assert head == f"{policy}: valid; 10.0 GiB a day, 4 tables at once, from 22:00 to 06:00 UTC"
     assert carts.split()[:6] == ["prod:", "shop.carts", "line", "12", "id", "id"]
     assert carts.endswith("without values: name; set by the owner: puffin-sidecar.columns")
