@@ -90,6 +90,15 @@ class Autopilot:
         open_ = self.policy.limits.may_start(utc())
         return [(verdict, open_ and may) for verdict, may in within(verdicts, self.budget_left())]
 
+    def why_not_now(self) -> str | None:
+        """Why no table may start now; None if one may."""
+        limits = self.policy.limits
+        if self.is_stopped:
+            return "stopped"
+        if not limits.may_start(utc()):
+            return f"outside {limits.hours} {limits.time_zone}"
+        return "today's budget is spent" if self.budget_left() == 0 else None
+
     def budget_left(self) -> int | None:
         """The bytes that may be read today; None without a limit."""
         limit = self.policy.limits.bytes_per_day

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
@@ -177,6 +177,8 @@ def _end(ctx: click.Context, pilot: Autopilot, verdicts: Sequence[Verdict], even
         print_json({**_document(pilot, verdicts), "runs": [event.to_json() for event in events]})
     elif ctx.params["dry_run"]:
         print_lines(_plan_lines(pilot, verdicts))
+    else:
+        print_lines([_summary(pilot, verdicts, events)])
     broken = {each.seen.key: why_broken(each) for each in verdicts if each.state == "broken"}
     failures = [*broken.values(), *(_line(event) for event in events if event.outcome == "failed")]
     fail_if_any(ctx, failures, len(verdicts), see="" if ctx.params["dry_run"] else "--dry-run")
@@ -200,7 +202,25 @@ def _plan_lines(pilot: Autopilot, verdicts: Sequence[Verdict]) -> Iterator[str]:
     starts = [verdict for verdict, may_start in planned if may_start]
     budget = "" if left is None else f"; {human_bytes(left)} are left of today's budget"
     size = human_bytes(sum(verdict.bytes for verdict in starts))
-    yield f"{len(starts)} of {counted(len(verdicts), 'table')} would run now, and read {size}{budget}"
+    why = pilot.why_not_now() if len(starts) < len(planned) else None
+    why_not = "" if why is None else f"; {why}"
+    yield f"{len(starts)} of {counted(len(verdicts), 'table')} would run now, and read {size}{why_not}{budget}"
+
+
+def _summary(pilot: Autopilot, verdicts: Sequence[Verdict], events: Sequence[Event]) -> str:
+    """How many tables ran, and why the others did not."""
+    outcomes = {(each.catalog, each.table): each.outcome for each in events if each.action != "clean"}
+    counts: Counter[str] = Counter()
+    for each in verdicts:
+        outcome = outcomes.get((each.seen.catalog, each.seen.name))
+        if outcome == "skipped":
+            counts["current by then"] += 1
+        elif outcome is None:
+            counts["not now" if each.state == "due" else each.state] += 1
+    why = pilot.why_not_now() or "another instance has them"
+    others = (f"{count} {state}{f' ({why})' if state == 'not now' else ''}" for state, count in counts.items())
+    ran = f"{len(verdicts) - counts.total()} of {counted(len(verdicts), 'table')} ran"
+    return "; ".join((ran, ", ".join(others))) if counts else ran
 
 
 def _row(verdict: Verdict, may_start: bool | None) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import signal
@@ -87,14 +88,32 @@ def test_once_runs_what_is_due_and_then_finds_all_fresh(puffin: Callable[..., An
     assert len(statistics(policy)) == 2
     run = puffin("autopilot", "--policy", policy, "--once", "--json")
     assert ([each["state"] for each in run.document["tables"]], run.document["runs"]) == (["fresh"] * 2, [])
-    assert puffin("autopilot", "--policy", policy, "--once").text == ""
+    assert puffin("autopilot", "--policy", policy, "--once").text == "0 of 2 tables ran; 2 fresh\n"
+
+
+def test_last_line_of_one_run_says_why_tables_did_not_run(puffin: Callable[..., Any], policy: Path) -> None:
+    """Otherwise an empty output of a job from cron would look like success."""
+    now = datetime.datetime.now(datetime.timezone.utc)
+    hours = "-".join(f"{(now + datetime.timedelta(hours=after)).hour:02}:00" for after in (2, 3))
+    policy.write_text(f"roots: [lake]\nlimits: {{hours: '{hours}'}}\n")
+    once, dry = (puffin("autopilot", "--policy", policy, how).text for how in ("--once", "--dry-run"))
+    assert once == f"0 of 2 tables ran; 2 not now (outside {hours} UTC)\n"
+    assert dry.splitlines()[-1] == f"0 of 2 tables would run now, and read 0 B; outside {hours} UTC"
+    policy.write_text("roots: [lake]\nlimits: {bytes-per-day: 1 B, tables-at-once: 1}\nstate: state\n")
+    lines = puffin("autopilot", "--policy", policy, "--once").text.splitlines()
+    assert lines[-1] == "1 of 2 tables ran; 1 not now (today's budget is spent)"
+    policy.write_text("roots: [lake]\n")
+    write_deltalake(str(policy.parent / "lake/one"), pa.table({"k": [1] * 100}), mode="append")
+    write_deltalake(str(policy.parent / "lake/two"), pa.table({"k": [1] * 100}), mode="append")
+    lines = puffin("autopilot", "--policy", policy, "--once").text.splitlines()
+    assert lines[-1] == "1 of 2 tables ran; 1 waiting"
 
 
 def test_failed_table_fails_one_run(puffin: Callable[..., Any], policy: Path) -> None:
     for file in (policy.parent / "lake/one").glob("*.parquet"):
         file.write_bytes(b"PAR1")
     run = puffin("autopilot", "--policy", policy, "--once")
-    assert len(run.text.splitlines()) == 2
+    assert run.text.splitlines()[-1] == "2 of 2 tables ran"
     (failed,) = (line for line in run.text.splitlines() if ": statistics failed: " in line)
     assert failed.startswith(f"{policy.parent}/lake/one: statistics failed: ")
     assert (run.code, run.stderr) == (1, f"puffin: 1 of 2 tables failed: {failed}\n")
@@ -224,7 +243,7 @@ def test_table_that_hangs_does_not_keep_one_run_from_ending(process: Any, policy
     running = process("--once", program=("-c", f"{short}; from puffin.cli import main; main()"))
     writer = opened_by_a_reader(pipe)
     said, failed = running.communicate(timeout=PATIENCE)
-    assert (running.returncode, len(said.splitlines())) == (1, 2)
+    assert (running.returncode, said.splitlines()[-1]) == (1, "2 of 3 tables ran; 1 broken")
     assert failed.endswith("lake/hangs: the storage has not answered for 1 seconds\n")
     os.close(writer)
 
