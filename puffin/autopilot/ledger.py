@@ -9,6 +9,7 @@ later.
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import fcntl
 import json
@@ -19,7 +20,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from puffin.autopilot.decide import Failure
 from puffin.errors import StorageError
@@ -28,6 +29,8 @@ from puffin.policy.model import Retry
 _FILE, _LOCK = "autopilot.json", "autopilot.lock"
 _LONGEST_ERROR = 500
 _PERIODS_KEPT = 10
+
+_T = TypeVar("_T")
 
 _log = logging.getLogger(__name__)
 
@@ -55,6 +58,21 @@ class _Kept:
         "".join([document["day"] or "", *(failure.error for failure in failures.values())])  # all have to be texts
         return cls(document["day"], document["spent"], cleaned, failures)
 
+    def since(self, stored: _Kept, now: _Kept) -> _Kept:
+        """What is stored ``now``, and what has come here since it was ``stored``."""
+        kept = _Kept(
+            now.day,
+            now.spent,
+            {**now.cleaned, **_changes(stored.cleaned, self.cleaned)},
+            {**now.failures, **_changes(stored.failures, self.failures)},
+        )
+        for key in stored.failures.keys() - self.failures.keys():
+            kept.failures.pop(key, None)
+        if self.day is not None and (self.day, self.spent) != (stored.day, stored.spent):
+            kept.begin(self.day)
+            kept.spent = max(0, kept.spent + self.spent - (stored.spent if stored.day == self.day else 0))
+        return kept
+
     def begin(self, day: str) -> None:
         """Nothing is spent yet on a day that is new."""
         if self.day != day:
@@ -72,7 +90,7 @@ class Ledger:
         self._file = None if directory is None else Path(directory, _FILE)
         self._guard = threading.Lock()
         self._kept = _Kept()
-        self._is_stored = True
+        self._stored = _Kept()  # as it was read or written last
         if self._file is not None:
             try:
                 if writes:
@@ -162,20 +180,24 @@ class Ledger:
                 if write:
                     lock = cleanup.enter_context(self._file.with_name(_LOCK).open("ab"))
                     fcntl.flock(lock, fcntl.LOCK_EX)
-                if self._is_stored:  # or the file is behind what is kept in memory
-                    self._kept = _read(self._file)
+                now = _read(self._file)
+                self._kept, self._stored = self._kept.since(self._stored, now), now
             except OSError as exc:
                 _log.warning("%s: the state is not known: %s", self._file, exc)
+                write = False  # it would undo what others have stored
             yield self._kept
             if write:
                 try:
                     new = self._file.with_suffix(".new")
                     new.write_text(json.dumps(dataclasses.asdict(self._kept)))
                     os.replace(new, self._file)  # noqa: PTH105 - the same, one call
-                    self._is_stored = True
+                    self._stored = copy.deepcopy(self._kept)
                 except OSError as exc:
-                    self._is_stored = False
                     _log.warning("%s: the state is not kept: %s", self._file, exc)
+
+
+def _changes(old: Mapping[str, _T], new: Mapping[str, _T]) -> dict[str, _T]:
+    return {key: value for key, value in new.items() if old.get(key) != value}
 
 
 def _read(file: Path) -> _Kept:

@@ -171,6 +171,42 @@ def test_budget_holds_while_the_disk_is_full(tmp_path: Path) -> None:
     assert Ledger(str(tmp_path)).spent("Mon") == 70
 
 
+def test_instance_that_cannot_lock_the_file_undoes_nothing_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it has spent meanwhile counts for it at once, and for the others when it can write again."""
+    one, two = Ledger(str(tmp_path)), Ledger(str(tmp_path))
+    one.reserve(100, "Mon", None)
+    two.reserve(1000, "Mon", None)
+    two.failed("t", "broken", Retry(), 1e9)
+    one.failed("u", "broken", Retry(), 1e9)
+    two.failed("v", "broken", Retry(), 1e9)
+    with monkeypatch.context() as patched:
+        open_file = Path.open
+
+        def no_lock(path: Path, *how: Any, **more: Any) -> Any:
+            if path.suffix == ".lock":
+                raise OSError(24, "Too many open files")
+            return open_file(path, *how, **more)
+
+        patched.setattr(Path, "open", no_lock)
+        one.reserve(1, "Mon", None)
+        one.succeeded("u")
+        assert (one.spent("Mon"), two.spent("Mon")) == (1101, 1100)
+        assert set(one.failures()) == {"t", "v"}
+        assert set(two.failures()) == {"t", "u", "v"}
+    two.reserve(10, "Mon", None)
+    one.reserve(5, "Mon", None)
+    assert (one.spent("Mon"), two.spent("Mon")) == (1116, 1116)
+    assert set(two.failures()) == {"t", "v"}
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", no_lock)
+        one.reserve(7, "Tue", None)
+    two.reserve(2, "Tue", None)
+    one.reserve(1, "Tue", None)
+    assert (one.spent("Tue"), two.spent("Tue")) == (10, 10)
+
+
 def test_turn_to_be_cleaned_waits_until_the_table_was_cleaned(tmp_path: Path) -> None:
     """Also if other policies with the same state look at other tables meanwhile."""
     turns = {"a": 10.0, "b": 12.0}
