@@ -93,16 +93,18 @@ def command(
 
 def _of_policy(file: str, names: NamePatterns) -> list[_Shown]:
     """The tables of a policy, with what that says of each."""
-    from puffin.autopilot.decide import Past, judge
+    from puffin.autopilot.decide import NEVER, Past, judge
     from puffin.autopilot.ledger import Ledger
     from puffin.autopilot.look import Watcher
     from puffin.policy.document import read_policy
 
     rules = read_policy(file)
-    seen = sorted(Watcher(rules, names).look(), key=lambda each: each.status.need)
+    seen = Watcher(rules, names).look()
     now = time.time()
     past = Past(Ledger(rules.state, writes=False).failures(now + rules.retry.most))
-    return [_judged(judge(each, now, past)) for each in seen]
+    verdicts = [judge(each, now, past) for each in seen]
+    verdicts.sort(key=lambda each: (each.state == NEVER, each.seen.status.need))  # what is left alone needs nothing
+    return [_judged(each) for each in verdicts]
 
 
 def _judged(verdict: Verdict) -> _Shown:
