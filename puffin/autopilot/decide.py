@@ -125,7 +125,7 @@ def judge(seen: SeenTable, now: float, past: Past = Past(), questions: int = 0) 
     statistics, index = _why_statistics(policy, status, now), _why_index(policy, status)
     why = statistics or index
     if why is None:
-        return Verdict(seen=seen, state=FRESH, why=status.reason)
+        return Verdict(seen=seen, state=FRESH, why="; ".join((status.reason, *_unmet(policy))))
     if statistics is not None and seen.refusal is not None:
         return Verdict(seen=seen, state=BROKEN, why=seen.refusal)
     verdict = Verdict(
@@ -153,6 +153,14 @@ def judge(seen: SeenTable, now: float, past: Past = Past(), questions: int = 0) 
         return dataclasses.replace(verdict, state=WAITING, why=f"{why}; waits for {about_seconds(until - now)}")
     stale = (BEST + 1 - status.health) / BEST
     return dataclasses.replace(verdict, value=stale * (1 + questions) / max(verdict.bytes, _LEAST_BYTES))
+
+
+def _unmet(policy: TablePolicy) -> Iterator[str]:
+    """What the policy asks of a table in vain, which is why nothing is due."""
+    yield from (f"{key}: {name} matches no column" for key, name in policy.owner_unmatched)
+    yield from (f"unknown property {key}" for key in policy.unknown_properties)
+    if policy.columns == ():  # the columns of a rule may be those of other tables
+        yield from (f"{key}: {name} matches no column" for key, name in sorted(policy.unmatched) if key == "columns")
 
 
 def _why_statistics(policy: TablePolicy, status: TableStatus, now: float) -> str | None:

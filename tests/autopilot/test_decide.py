@@ -151,6 +151,19 @@ def test_failed_table_is_held_back_and_then_tried_again() -> None:
     assert judge(seen(rule=due(snapshots=1)), NOW + HOUR, past).state == DUE
 
 
+def test_fresh_table_says_what_is_asked_of_it_in_vain() -> None:
+    """A mistyped column is otherwise silent: the table without it is current."""
+    table = seen(rule=Rule(columns=("idd",)), health=100, reason="no column can have statistics")
+    assert judge(table, NOW).why == "no column can have statistics; columns: idd matches no column"
+    properties = {"puffin-sidecar.columns": "idd", "puffin-sidecar.colums": "id"}
+    owned = dataclasses.replace(table, policy=table_policy(Rule(), properties, COLUMNS))
+    assert (judge(owned, NOW).state, judge(owned, NOW).why) == (
+        FRESH,
+        "no column can have statistics; puffin-sidecar.columns: idd matches no column; "
+        "unknown property puffin-sidecar.colums",
+    )
+
+
 def test_table_that_cannot_be_read_and_one_that_is_never_due_do_not_run() -> None:
     broken = dataclasses.replace(seen(), policy=None, status=TableStatus.of_error("t", "no metadata"))
     assert (judge(broken, NOW).state, judge(broken, NOW).why) == (BROKEN, "no metadata")
