@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from puffin.autopilot.broken import BrokenTables
 from puffin.autopilot.counts import Counts
-from puffin.autopilot.decide import BROKEN, DUE, NEVER, Verdict, decide, spread, within
+from puffin.autopilot.decide import BROKEN, DUE, FRESH, NEVER, Verdict, decide, spread, within
 from puffin.autopilot.events import FAILED, SKIPPED, Event, publish
 from puffin.autopilot.ledger import Ledger
 from puffin.autopilot.look import Watcher
@@ -67,7 +67,7 @@ class Autopilot:
         self._seed = random.getrandbits(32)
         self._stopped = stopped or threading.Event()
         self._worker = Worker(policy, self._ledger, self._watcher, self._sparks, self._stopped, self._tell)
-        self._last: Mapping[str, tuple[str, str]] = {}
+        self._last: dict[str, tuple[str, str]] = {}
         self._broken = BrokenTables()
 
     def look(self) -> list[Verdict]:
@@ -82,7 +82,7 @@ class Autopilot:
         return verdicts
 
     def last(self) -> Mapping[str, tuple[str, str]]:
-        """The state of each table at the last look, and why, by `CoveredTable.key`."""
+        """The state of each table at the last look or after its last run, and why, by `CoveredTable.key`."""
         return self._last
 
     def plan(self, verdicts: Sequence[Verdict]) -> list[tuple[Verdict, bool]]:
@@ -167,8 +167,8 @@ class Autopilot:
         return self._ledger.unclean(turns, every, now - self.policy.look_every)
 
     def _work(self, verdict: Verdict, *, is_unclean: bool) -> None:
-        if verdict.state == DUE:
-            self._worker.run(verdict)
+        if verdict.state == DUE and self._worker.run(verdict):
+            self._last[verdict.seen.key] = FRESH, "it was run since the last look"
         if is_unclean and self._worker.clean(verdict):
             self._ledger.cleaned(verdict.seen.key, time.time())
 

@@ -61,13 +61,12 @@ class Worker:
         self._ended: dict[str, float] = {}
         self._running: set[str] = set()
 
-    def run(self, planned: Verdict) -> None:
-        """Run a table, unless a limit says no or it is current by now."""
+    def run(self, planned: Verdict) -> bool:
+        """Run a table, unless a limit says no or it is current by now; returns whether it ran and did not fail."""
         if self._stopped.is_set() or not self._policy.limits.may_start(utc()):
-            return
+            return False
         with self._alone_on(planned) as is_alone:
-            if is_alone:
-                self._run_claimed(planned)
+            return is_alone and self._run_claimed(planned)
 
     def clean(self, verdict: Verdict) -> bool:
         """Remove what jobs left behind at a table, if the policy says so; returns False if others work on it."""
@@ -108,15 +107,16 @@ class Worker:
             with self._guard:
                 self._running.discard(key)
 
-    def _run_claimed(self, planned: Verdict) -> None:
+    def _run_claimed(self, planned: Verdict) -> bool:
         limits = self._policy.limits
         day = limits.day(utc())
         if not self._ledger.reserve(planned.bytes, day, limits.bytes_per_day):
             _log.info("%s: not run: today's budget is spent", planned.seen.key)
-            return
+            return False
         event = self._attempt(planned)
         self._ledger.settle(planned.bytes, event.work.bytes_read, day)
         self._remember(planned.seen.key, event)
+        return event.outcome == DONE
 
     def _attempt(self, planned: Verdict) -> Event:
         verdict = planned

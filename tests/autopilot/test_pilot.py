@@ -321,6 +321,17 @@ def test_loop_follows_new_tables_and_commits(lake: Path, pilot_of: Callable[...,
     assert health(lake / "new") == health(lake / "a") == 100
 
 
+def test_table_that_was_run_since_the_last_look_is_fresh(lake: Path, pilot_of: Callable[..., Any]) -> None:
+    """A server in the same process says so; the table that failed stays as it was seen."""
+    for file in (lake / "a").glob("*.parquet"):
+        file.write_bytes(b"PAR1 poison")
+    pilot = pilot_of()
+    pilot.run(once=True)
+    said = {Path(key).name: said for key, said in pilot.last().items()}
+    ran = (FRESH, "it was run since the last look")
+    assert said == {"a": (DUE, "there are no statistics"), "b": ran, "c": ran}
+
+
 def test_listener_that_fails_fails_one_run_after_all_tables_were_run(
     lake: Path, pilot_of: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
