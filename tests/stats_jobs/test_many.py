@@ -244,6 +244,8 @@ def context():
     local, cancelled = threading.local(), []
     return SimpleNamespace(
         defaultParallelism=2,
+        _jsc="running",
+        listFiles=[],
         addPyFile=lambda _: None,
         parallelize=lambda *_: SimpleNamespace(foreach=lambda _: None),
         getLocalProperty=lambda key: getattr(local, key, None),
