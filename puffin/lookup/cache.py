@@ -16,14 +16,13 @@ import dataclasses
 import itertools
 import math
 import threading
-import weakref
 from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any, TypeAlias
 
 from puffin.errors import FileNotFound, TableNotFound
 from puffin.lookup.estimates import Estimator
-from puffin.lookup.gate import Gate
+from puffin.lookup.gate import Gate, Gates
 from puffin.lookup.kept_planner import KeptPlanner
 from puffin.tables.base import SnapshotSelector
 from puffin.tables.snapshot import Table, TableSnapshot
@@ -103,7 +102,7 @@ class TableCache:
         self._max_tables = max_tables
         self._clock = clock
         self._lock = threading.Lock()  # guards changes; never held during I/O
-        self._gates: weakref.WeakValueDictionary[str, _TableGate] = weakref.WeakValueDictionary()
+        self._gates = Gates(lambda: _TableGate(clock))
         self._tables: dict[str, _KeptTable] = {}
         self.answers: dict[Hashable, Kept] = {}
         self.counts = Counts()
@@ -128,17 +127,14 @@ class TableCache:
         found = self._fresh(table, selector, arrived)
         if found is not None:
             return found
-        with self._lock:
-            gate = self._gates.get(table)
-            if gate is None:
-                gate = self._gates[table] = _TableGate(self._clock)
+        gate = self._gates.of(table)
         find, make = partial(self._fresh, table, selector, arrived), partial(self._renew, table, selector, gate)
         return gate.make(selector, arrived, find, make)
 
     def expire(self, table: str) -> None:
         """Make every view of the table check for commits before its next use; a check under way does not count."""
         with self._lock:
-            gate, kept = self._gates.get(table), self._tables.get(table)
+            gate, kept = self._gates.known(table), self._tables.get(table)
             now = self._clock()
             if gate is not None:
                 gate.expired_at = now

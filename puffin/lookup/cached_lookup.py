@@ -19,6 +19,7 @@ from puffin.lookup.cache import Kept, TableCache, View
 from puffin.lookup.column_sketches import UnionEstimate, column_sketch, union_estimate
 from puffin.lookup.distribution import ColumnDistribution, column_distribution
 from puffin.lookup.estimates import Estimator, TableEstimate
+from puffin.lookup.gate import Gate, Gates
 from puffin.lookup.history import ColumnHistory, column_history
 from puffin.lookup.join_estimate import JoinEstimate
 from puffin.lookup.kept_joins import JoinPairs, JoinQuestion
@@ -92,6 +93,7 @@ class Lookup:
         self._cache = TableCache(self._tables.load, ttl_seconds, max_tables, clock)
         self._planners = KeptPlanners()
         self._joins = JoinPairs()
+        self._join_gates = Gates(lambda: Gate(clock))
         self._opened_views = OpenedViews(self._planners, ttl_seconds, max_tables, clock)
         self.counts = self._cache.counts
 
@@ -249,7 +251,9 @@ class Lookup:
                 self.counts.hits += 1
             else:
                 sides = (left, self._estimator(left_view)), (right, self._estimator(right_view))
-                kept = self._make(left_view, key, now, lambda: self._joins.estimate(*sides))
+                # A gate of their own: the left table does not wait for the storage of the right one.
+                gate = self._join_gates.of((left_view.number, right_view.number))
+                kept = self._make(left_view, key, now, lambda: self._joins.estimate(*sides), gate)
             found: JoinEstimate = kept.answer
             return found
 
@@ -376,7 +380,9 @@ class Lookup:
     def _view(self, table: str, selector: SnapshotSelector = CURRENT) -> View:
         return self._cache.view(table, selector, self._clock())
 
-    def _make(self, view: View, key: Hashable, arrived: float, make: Callable[[], object]) -> Kept:
+    def _make(
+        self, view: View, key: Hashable, arrived: float, make: Callable[[], object], gate: Gate | None = None
+    ) -> Kept:
         def made() -> Kept:
             self.counts.misses += 1
             answer = make()
@@ -388,4 +394,4 @@ class Lookup:
             kept = self._cache.answers.get(key)
             return kept if kept is not None and kept.view is view else None
 
-        return view.gate.make(key, arrived, found, made)
+        return (gate or view.gate).make(key, arrived, found, made)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import weakref
 from collections.abc import Callable, Hashable
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from puffin.errors import PuffinError
 
 _T = TypeVar("_T")
+_GateT = TypeVar("_GateT", bound="Gate")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,3 +59,24 @@ class Gate:
         failure = self._failure
         if failure is not None and failure.what == what and arrived < failure.began:
             raise failure.error
+
+
+class Gates(Generic[_GateT]):
+    """A gate for each key, as long as somebody has it; for any thread."""
+
+    def __init__(self, make: Callable[[], _GateT]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._known: weakref.WeakValueDictionary[Hashable, _GateT] = weakref.WeakValueDictionary()
+
+    def of(self, key: Hashable) -> _GateT:
+        """The gate of a key, the same for all who ask while somebody has it."""
+        with self._lock:
+            gate = self._known.get(key)
+            if gate is None:
+                gate = self._known[key] = self._make()
+            return gate
+
+    def known(self, key: Hashable) -> _GateT | None:
+        """The gate of a key if somebody has it."""
+        return self._known.get(key)

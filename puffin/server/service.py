@@ -139,10 +139,13 @@ class Service:
         left, right = (
             JoinQuestion(Question(side.table, (side.column,)), side.where) for side in (asked.left, asked.right)
         )
-        await self.read(asked.right.table, lambda: None)
-        body = await self._encoded(asked.left.table, lambda: self.lookup.join(left, right))
-        for side in (asked.left, asked.right):
-            self.asked(side.table)
+        tables = [asked.left.table, asked.right.table]
+        for table in tables:
+            await self.read(table, lambda: None)
+        # A key of the pair: if the storage of one table hangs, questions about the other have their threads.
+        body = await self.run("\n".join(tables), lambda: encode(self.lookup.join(left, right).to_json()))
+        for table in tables:
+            self.asked(table)
         return body
 
     async def estimate(self, asked: EstimateRequest) -> bytes:

@@ -232,6 +232,31 @@ def test_statistics_replaced_within_the_time_to_live_are_found(lookup, directory
     assert lookup.ndv(str(table), ["a"]).columns[0].ndv == 9
 
 
+def test_join_with_a_table_that_hangs_keeps_nobody_from_the_other_table(lookup, directory, sketched, monkeypatch):
+    table = str(directory("t", sketched(10, {1: 3, 2: 4})))
+    other = str(directory("u", sketched(11, {1: 2}), snapshots=(11,)))
+    lookup.opened(table)
+    lookup.opened(other)
+    asked, answers, open_source = threading.Event(), threading.Event(), LocalStore.open_source
+
+    def hanging(store, uri):
+        if uri.endswith("/11.stats"):
+            asked.set()
+            answers.wait(60)
+        return open_source(store, uri)
+
+    monkeypatch.setattr(LocalStore, "open_source", hanging)
+    with ThreadPoolExecutor(2) as pool:
+        join = pool.submit(lookup.estimate_join, table, "a", other, "a")
+        try:
+            assert asked.wait(60)
+            assert pool.submit(lookup.ndv, table, ["b"]).result(60).columns[0].ndv == 4
+            assert not join.done()
+        finally:
+            answers.set()
+        assert join.result(60).right.ndv == 2
+
+
 def test_expired_answer_is_not_given_when_storage_fails(lookup, clock, directory, entry_of, monkeypatch):
     table = str(directory("t", entry_of(10, {1: 3})))
     first = lookup.ndv(table)
