@@ -23,7 +23,7 @@ from puffin.rest_catalog.caller import Caller
 from puffin.rest_catalog.catalog import ALL, LoadedTable, ServedCatalog, scan_of
 from puffin.rest_catalog.errors import Refused
 from puffin.rest_catalog.http import Answer
-from puffin.rest_catalog.names import Levels, TableName
+from puffin.rest_catalog.names import Levels, TableName, is_name
 from puffin.rest_catalog.paging import WHOLE, Listed, Page
 from puffin.rest_catalog.planned_scan import PlannedScan
 from puffin.rest_catalog.planning_mode import CLIENT, KEY, SERVER, PlanningMode, planning_mode
@@ -97,7 +97,7 @@ class CallersCatalog:
             config = self._config
             below = [("parent", unquote(config.separator).join(parent))] if parent else []
             answer = self._get(f"{config.base}namespaces", [*below, *_asks_for(page)])
-            return _listed(answer, lambda found: [_levels(each) for each in found["namespaces"]])
+            return _listed(answer, lambda found: [*filter(_is_named, map(_levels, found["namespaces"]))])
 
         return self._listed(page, ask, lambda local: local.namespaces(parent).items)
 
@@ -119,7 +119,9 @@ class CallersCatalog:
             return _listed(
                 answer,
                 lambda found: [
-                    TableName(_levels(each["namespace"]), typed(each, "name", str)) for each in found["identifiers"]
+                    TableName(_levels(each["namespace"]), name)
+                    for each in found["identifiers"]
+                    if is_name(name := typed(each, "name", str))
                 ],
             )
 
@@ -237,6 +239,11 @@ def _asks_for(page: Page) -> list[tuple[str, str]]:
 
 def _listed(answer: Answer, read: Callable[[dict[str, Any]], Sequence[_Item]]) -> Listed[_Item]:
     return _read(answer, lambda found: Listed(read(found), found.get("next-page-token") or None))
+
+
+def _is_named(levels: Levels) -> bool:
+    """Whether clients can ask for a namespace here: they go through all that are listed."""
+    return all(map(is_name, levels))
 
 
 def _levels(document: Any) -> Levels:

@@ -40,7 +40,7 @@ class TableName:
     def of(cls, namespace: str, name: str) -> TableName:
         """From the decoded segments of a request's path; TableNotFound for what can be no table's name."""
         levels = namespace.split(SEPARATOR)
-        if not all(map(_is_name, (*levels, name))):
+        if not all(map(is_name, (*levels, name))):
             raise TableNotFound(f"{_NO_NAME}, found {name[:_SHOWN]!r} in {namespace[:_SHOWN]!r}")
         return cls(tuple(levels), name)
 
@@ -51,7 +51,7 @@ class TableName:
 def levels_of(namespace: str) -> Levels:
     """The levels of a namespace in a request's path or query; NamespaceNotFound for what can be no namespace's name."""
     levels = tuple(namespace.split(SEPARATOR))
-    if not all(map(_is_name, levels)):
+    if not all(map(is_name, levels)):
         raise NamespaceNotFound(f"{_NO_NAME}, found {namespace[:_SHOWN]!r}")
     return levels
 
@@ -99,24 +99,24 @@ class Names:
         if namespace in self._of_catalog():
             dotted = ".".join(namespace)
             listed = (name.removeprefix(f"{dotted}.") for name in self._lookup.table_names([dotted]))
-            names |= {name for name in listed if _is_name(name) and "." not in name}
+            names |= {name for name in listed if is_name(name) and "." not in name}
         return [TableName(namespace, name) for name in sorted(names)]
 
     def _of_catalog(self) -> list[Levels]:
         known = self._lookup.namespaces() if self._has_catalog else ()
         levels = [tuple(each.split(".")) for each in known if not self._lookup.names_catalog(each)]
-        return [each for each in levels if all(map(_is_name, each))]
+        return [each for each in levels if all(map(is_name, each))]
 
     def _below_roots(self) -> Iterator[TableName]:
         for root in self._roots:
             listed = self._lookup.listed((), roots=[root])
             for location in names_of(each for each in listed if each.format != "delta"):
                 inside = [part for part in location.removeprefix(root).split("/") if part]
-                if all(map(_is_name, inside)):
+                if all(map(is_name, inside)):
                     yield TableName(tuple(inside[:-1]) or (ROOTS,), inside[-1] if inside else _last(root))
 
 
-def _is_name(name: str) -> bool:
+def is_name(name: str) -> bool:
     return bool(name) and "/" not in name and "\\" not in name and name not in (".", "..") and not has_controls(name)
 
 

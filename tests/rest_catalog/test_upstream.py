@@ -131,6 +131,17 @@ def test_answer_of_another_form_is_an_error_of_the_catalog(body: bytes, ask: Cal
         ask(CallersCatalog(Lookup(), upstream_that_answers(200, body), States(), Caller()))
 
 
+def test_names_that_no_request_can_have_are_not_listed() -> None:
+    """A client that goes through all that are listed would fail at the first of them."""
+    names = {
+        "namespaces": [["a"], ["b/c"]],
+        "identifiers": [{"namespace": ["a"], "name": each} for each in ("t", "/u")],
+    }
+    catalog = CallersCatalog(Lookup(), upstream_that_answers(200, json.dumps(names).encode()), States(), Caller())
+    assert catalog.namespaces(()).items == [("a",)]
+    assert catalog.tables(("a",)).items == [TableName(("a",), "t")]
+
+
 def test_namespace_of_directories_alone_is_listed(tmp_path: Path) -> None:
     """The catalog says that it does not know it."""
     table_of_files(tmp_path / "a" / "b" / "t", "f")
