@@ -54,6 +54,12 @@ def result_type(transform: str, source_type: str) -> str:
     name, _ = parsed_transform(transform)
     if name in _SOURCES and _type_name(source_type) not in _SOURCES[name]:
         raise UnsupportedTableError(f"partition transform {transform} of type {source_type} is not supported")
+    return earlier_result_type(transform, source_type)
+
+
+def earlier_result_type(transform: str, source_type: str) -> str:
+    """As `result_type`, where the source column may have had another type when the spec was in use."""
+    name, _ = parsed_transform(transform)
     return _RESULTS.get(name, source_type)
 
 

@@ -228,6 +228,16 @@ def test_field_has_the_newest_type_of_its_column_while_a_schema_has_it(make_tabl
     ]
 
 
+def test_field_of_an_earlier_spec_may_have_a_source_that_its_transform_does_not_take_now(table):
+    """As after CREATE OR REPLACE, which keeps the field ids of names."""
+    earlier = spec(0, (2, 1000, "cat_day", "day"), (4, 1001, "share_bucket", "bucket[4]"))
+    assert unified(table, earlier, spec(1, (1, 1002, "id", "identity"))) == [
+        (1000, "cat_day", "date"),
+        (1001, "share_bucket", "int"),
+        (1002, "id", "long"),
+    ]
+
+
 def test_fields_that_cannot_be_unified_are_refused(table):
     with pytest.raises(UnsupportedTableError, match=r"id 1000 means day of column 3 in one spec and hour of column 3"):
         unified(table, spec(0, (3, 1000, "p", "hour")), spec(1, (3, 1000, "p", "day")))

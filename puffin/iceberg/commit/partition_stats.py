@@ -29,7 +29,7 @@ from puffin.tables.base import PartitionStatisticsEntry, Snapshot
 from puffin.tables.snapshot import TableSnapshot
 from puffin.tables.state import TableState
 from puffin.values.json_values import arrow_type
-from puffin.values.transforms import partition_value, result_type
+from puffin.values.transforms import earlier_result_type, partition_value
 from puffin.version import APPLICATION, is_our_name
 
 _FIELD_ID = "PARQUET:field_id"
@@ -89,7 +89,7 @@ def unified_partition_type(state: TableState) -> tuple[PartitionField, ...]:
                     known = unified.get(field["field-id"], field)
                     unified[field["field-id"]] = _merged(known, field, state.name)
         return tuple(
-            PartitionField(field_id, field["name"], result_type(field["transform"], types[field["source-id"]]))
+            PartitionField(field_id, field["name"], earlier_result_type(field["transform"], types[field["source-id"]]))
             for field_id, field in sorted(unified.items())
         )
     except (KeyError, TypeError, AttributeError) as exc:
