@@ -110,7 +110,7 @@ def carry_partitions(target: Target, columns: Iterable[Column]) -> tuple[dict[in
     carried: dict[int, Base] = {}
     reason = None
     for column in columns:
-        known = next(iter(target.known[column.field_id]), None)
+        known = next((each for each in target.known[column.field_id] if each.properties.is_ours), None)
         if known is None or known.properties.partitions is None:
             continue
         try:

@@ -314,6 +314,16 @@ def test_compaction_into_other_partitions_drops_the_sketches(files_of, monkeypat
     assert (carried, "moved rows between partitions" in reason) == ({}, True)
 
 
+def test_sketch_of_another_engine_does_not_hide_partition_sketches(files_of):
+    """It optimized the table, and analyzed it then."""
+    base = sketches(1, 2)
+    files = files_of({20: base}, edit=compacted)
+    foreign = files_of({30: None}, properties={"ndv": "3"}).state.statistics
+    files.state = dataclasses.replace(files.state, statistics={**files.state.statistics, **foreign})
+    carried, reason = carried_on(files, Stored({20: base}))
+    assert (carried, reason) == ({1: Base({PARTITION_SKETCHES: base})}, None)
+
+
 def test_dropped_partition_sketches_are_reported_once(files_of):
     """The nearest sketch has none beside it."""
     stored = {10: sketches(1)}
