@@ -1,7 +1,7 @@
 """
 Reads the stored values that a column can be built on: sketches of any engine, and our other kinds beside our own.
 
-A file or blob that cannot be read does not fail the job: the column is computed again, and the reason is kept.
+A file or blob that is gone or broken does not fail the job: the column is computed again, and the reason is kept.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from puffin.errors import GONE_OR_BROKEN
+from puffin.errors import GONE_OR_BROKEN, StorageError
 from puffin.statistics.ancestry import KnownSketch
 from puffin.statistics.bases import Base, Bases
 from puffin.statistics.kinds import THETA
@@ -102,13 +102,16 @@ def nearest_fit(
     The plan for the nearest usable statistics, and why nearer ones are not usable; ``what`` names them in the log.
 
     ``plan_on`` plans one known sketch, or raises `Unfit` or PuffinError with the reason why it cannot. Its StorageError
-    gets out: what a store does not give now is not gone, and the next run can build on it.
+    gets out if the sketch is ours: what a store does not give now is not gone, and the next run can build on it. A file
+    of another engine may be out of reach for good, and nothing of ours is lost with it.
     """
     reasons: list[str] = []
     for each in known:
         try:
             return plan_on(each), reasons
-        except (Unfit, *GONE_OR_BROKEN) as exc:
+        except (Unfit, StorageError, *GONE_OR_BROKEN) as exc:
+            if isinstance(exc, StorageError) and each.properties.is_ours:
+                raise
             level = logging.INFO if isinstance(exc, Unfit) else logging.WARNING
             _log.log(level, "column %s: earlier %s cannot be built on: %s", column.name, what, exc)
             reasons.append(str(exc))

@@ -238,6 +238,23 @@ def test_sketch_that_lacks_table_values_is_detected_whatever_its_file_says(share
     assert {c.basis for c in report.columns} == {"full"}
 
 
+def test_sketch_whose_file_may_not_be_read_keeps_no_run_from_reading_the_table(shared, monkeypatch):
+    """Another engine wrote it where only that engine may read."""
+    table = shared("guarded", numbers(*range(100)))
+    table.replace(TRINO, [theta(pa.array(range(100), pa.int64()), "long", 1, table.state.current_snapshot_id, {})])
+    guarded = table.entry.statistics_path
+    table.append(numbers(1000))
+    open_source = puffin.storage.LocalStore.open_source
+
+    def guard(store, uri):
+        if uri == guarded:
+            raise StorageError(f"{uri}: Permission denied")
+        return open_source(store, uri)
+
+    monkeypatch.setattr(puffin.storage.LocalStore, "open_source", guard)
+    assert bases(table.analyze(columns=("k",))) == {"k": (101, "full")}
+
+
 def test_sketch_that_cannot_be_checked_now_is_neither_built_on_nor_joined(shared, monkeypatch):
     """A store that does not give a manifest says nothing of the sketch, which has other values than the table."""
     table = shared("busy", numbers(*range(100)))
