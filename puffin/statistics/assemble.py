@@ -48,17 +48,20 @@ class ColumnStatistics:
 
 
 def choose_retained(
-    candidates: Iterable[RetainedBlob], snapshot_id: int, wanted: Collection[int]
+    candidates: Iterable[RetainedBlob], ancestors: Iterable[int], wanted: Collection[int]
 ) -> list[RetainedBlob]:
     """
     The stored sketches of the ``wanted`` fields to keep in the file of a snapshot, one of each.
 
     A theta blob for a dropped field makes Spark's planner fail, and two for one field make Trino's fail: of several,
-    the one of the newest rows stays, and of equals the first.
+    the one of the newest rows stays, and of equals the first. ``ancestors`` are the snapshot and those before it.
     """
     sketches: dict[int, RetainedBlob] = {}
-    # In version 1 all sequence numbers are 0, and only this snapshot's own blobs are known to be newer.
-    for candidate in sorted(candidates, key=lambda c: (c.entry.snapshot_id != snapshot_id, -c.entry.sequence_number)):
+    ages = {snapshot_id: age for age, snapshot_id in enumerate(ancestors)}
+    # Sequence numbers order those of expired snapshots; in version 1 all are 0.
+    for candidate in sorted(
+        candidates, key=lambda c: (ages.get(c.entry.snapshot_id, len(ages)), -c.entry.sequence_number)
+    ):
         if candidate.entry.field_id in wanted:
             sketches.setdefault(candidate.entry.field_id, candidate)
     return list(sketches.values())

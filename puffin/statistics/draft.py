@@ -10,6 +10,7 @@ The draft also repairs the damaged entries of other snapshots.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -44,17 +45,26 @@ def surplus_entries(opened: TableSnapshot, snapshot_id: int, keep: int | None) -
     """
     The snapshots before this one whose entries go if ``keep`` entries of ours stay, that of this one included.
 
-    Entries with sketches of other engines stay beside them.
+    Entries with sketches of other engines stay beside them, and those with our nearest sketches for a branch or a tag.
     """
     if keep is None:
         return ()
-    foreign = {
+    state = opened.state
+    needed = {
         entry.snapshot_id
-        for entry in opened.state.statistics.values()
+        for entry in state.statistics.values()
         if not all(SketchProperties(blob.properties).is_ours for blob in entry.blobs)
     }
-    ours = [each for each in opened.earlier_entries(snapshot_id) if each not in foreign]
-    return tuple(ours[keep - 1 :])
+    for head in state.refs.values():
+        unknown = set(state.field_ids)
+        before = itertools.takewhile(lambda each: each.snapshot_id != snapshot_id, state.ancestors(head))
+        for entry in (state.statistics[each.snapshot_id] for each in before if each.snapshot_id in state.statistics):
+            ours = (blob.fields for blob in entry.blobs if SketchProperties(blob.properties).is_ours)
+            if found := unknown.intersection(itertools.chain.from_iterable(ours)):
+                needed.add(entry.snapshot_id)
+                unknown -= found
+    surplus = [each for each in opened.earlier_entries(snapshot_id) if each not in needed]
+    return tuple(surplus[keep - 1 :])
 
 
 class StatisticsDraft:
@@ -145,7 +155,8 @@ class StatisticsDraft:
                 removals = ()  # which may have the last sketches of columns whose file is lost
             new = sources.computed if old.snapshot_id == self.snapshot_id else ()
             wanted = sources.fields - {each.column.field_id for each in new}
-            kept = choose_retained(old.sketches, old.snapshot_id, wanted)
+            ancestors = (each.snapshot_id for each in opened.state.ancestors(old.snapshot_id))
+            kept = choose_retained(old.sketches, ancestors, wanted)
             sketches = sketch_blobs(new, self._snapshot, self._options.codec)
             contents = assemble(sketches, kept, companion_blobs(new, self._snapshot), home)
             written.append(self._files.write(opened, old.snapshot_id, contents))

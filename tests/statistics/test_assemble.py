@@ -51,7 +51,7 @@ def ours(*fields: int, **options) -> RawBlob:
 
 
 def kept(*candidates: RetainedBlob, computed=(), current=range(100)) -> list[RawBlob]:
-    chosen = choose_retained(candidates, 10, set(current) - set(computed))
+    chosen = choose_retained(candidates, [10], set(current) - set(computed))
     return [blob.raw for blob in chosen]
 
 
@@ -221,12 +221,18 @@ def test_snapshots_own_sketch_wins_in_version_1():
     assert kept(*retained(old), *retained(new)) == [new]
 
 
+def test_sketch_of_the_nearest_ancestor_wins_in_version_1():
+    old, new = (retained(ours(1, snapshot_id=of, sequence_number=0)) for of in (5, 8))
+    for candidates in ([*old, *new], [*new, *old]):
+        assert choose_retained(candidates, [10, 8, 5], {1}) == new
+
+
 # --- order --------------------------------------------------------------------------------------------------------
 
 
 def test_sketches_are_ordered_by_field_and_equal_the_entrys():
     old = retained(ours(4), raw(1, type_=KLL), ours(2))
-    contents = assemble(computed(3, 1), choose_retained(old, 10, {*range(9)} - {1, 3}))
+    contents = assemble(computed(3, 1), choose_retained(old, [10], {*range(9)} - {1, 3}))
     fields = [blob.fields if hasattr(blob, "fields") else blob.metadata.fields for blob in contents.blobs]
     assert fields == [entry.fields for entry in contents.entries] == [(1,), (2,), (3,), (4,)]
     assert {entry.type for entry in contents.entries} == {THETA_V1}

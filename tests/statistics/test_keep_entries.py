@@ -12,10 +12,11 @@ import pytest
 from puffin.errors import UsageError
 from puffin.lookup.planner import lookup
 from puffin.lookup.question import Question
-from puffin.tables.base import BlobEntry
+from puffin.tables.base import BlobEntry, SnapshotSelector
 from stats_jobs import Options
 from stats_jobs.decide import is_stale
 from stats_jobs.options import IndexOptions
+from tests.statistics.conftest import theta
 
 
 def rows(*keys: int) -> pa.Table:
@@ -115,6 +116,18 @@ def test_last_sketch_of_a_column_stays_though_the_snapshot_has_an_entry(shared):
         table.analyze(columns=("s",), keep_entries=1)
         answer = lookup(table.table, Question(table.name, ("k",)))
         assert [column.ndv for column in answer.columns] == [100], name
+
+
+def test_run_on_a_branch_leaves_the_nearest_sketches_of_the_others(shared):
+    """Another engine has analyzed one column there since."""
+    table = shared("t", rows(*range(100)))
+    table.analyze()
+    table.load().manage_snapshots().create_branch(table.state.current_snapshot_id, "dev").commit()
+    table.append(rows(1))
+    table.replace("Trino version 476", [theta(pa.array(range(100)), "long", 1, table.state.current_snapshot_id, {})])
+    table.load().append(rows(2), branch="dev")
+    table.analyze(selector=SnapshotSelector(ref="dev"), keep_entries=1)
+    assert [column.ndv for column in lookup(table.table, Question(table.name, ("s",))).columns] == [7]
 
 
 def test_run_without_a_commit_removes_nothing(any_table):
