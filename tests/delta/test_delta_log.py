@@ -3,6 +3,7 @@
 import datetime
 import json
 import os
+import threading
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -352,6 +353,22 @@ def test_commits_are_read_once(log: Log) -> None:
     live_files(delta.segment())
     _ = delta.segment().protocol_and_metadata
     assert sorted(store.opened) == [f"{version:020d}.json" for version in range(4)]
+
+
+def test_read_of_a_commit_that_hangs_does_not_keep_the_process_from_ending(log: Log) -> None:
+    """Python waits for all threads that are no daemons."""
+    for version in range(10):
+        log.put(version)
+    threads = []
+
+    class Store(LocalStore):
+        def read(self, uri: str) -> bytes:
+            threads.append(threading.current_thread())
+            return super().read(uri)
+
+    live_files(log.segment(store=Store()))
+    assert len(threads) == 10
+    assert all(thread.daemon for thread in threads)
 
 
 def test_recreated_table_is_read_again(log: Log) -> None:

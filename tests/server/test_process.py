@@ -86,21 +86,6 @@ def test_hanging_manifest_does_not_keep_the_server_from_ending(process_of: Calla
     assert process.stop() == 0
 
 
-def test_hanging_log_entry_does_not_keep_the_server_from_ending(
-    process_of: Callable[..., Any], delta_table: Callable[..., Any], tmp_path: Path
-) -> None:
-    """Many entries are read in threads of their own."""
-    table = delta_table()
-    for _ in range(12):
-        entry = table.entry(table.commit())
-    entry.unlink()
-    os.mkfifo(entry)
-    process = process_of(tmp_path, "--timeout", "0.3")
-    answer = httpx.get(f"{process.url}/v1/stats", params={"table": str(table.path)}, timeout=60)
-    assert answer.status_code == 504
-    assert process.stop() == 0
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
