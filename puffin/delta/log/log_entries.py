@@ -12,7 +12,6 @@ from collections.abc import Iterable
 
 from puffin.delta.log.actions import Commit, parse_commit
 from puffin.storage import FileInfo, LocalStore, Store
-from puffin.work_off import work_off
 
 _READERS = 8  # of log entries, at the same time
 _KEPT_ACTIONS = 200_000  # on files, plus one for each kept log entry
@@ -34,6 +33,8 @@ class LogEntries:
         missing = [(version, file) for version, file in entries if file not in found]
         # A local file is read in less time than a thread takes to start.
         if len(missing) > (_READERS if isinstance(self._store, LocalStore) else 1):
+            from puffin.work_off import work_off  # with what it imports, it takes longer than a small log
+
             parts = work_off(deque(missing), self._parsed, threads=_READERS, alone_seconds=0, name="puffin-log")
         else:
             parts = [self._parsed(missing)]
