@@ -74,6 +74,7 @@ LONG_SIGNATURES = {
 SDK_HOMES = {
     "pyiceberg": {
         "puffin.iceberg.sdk",
+        "puffin.iceberg.bounded_rest",
         "puffin.iceberg.filters",
         "puffin.iceberg.filter_grammar",
         "puffin.iceberg.filter_literals",
@@ -102,7 +103,7 @@ SDK_HOMES = {
     "fastapi": {"puffin.server.app", "puffin.server.iceberg.routes"},
     "starlette": {"puffin.server.app"},
     "uvicorn": {"puffin.server.process"},
-    "requests": {"puffin.rest_catalog.http"},
+    "requests": {"puffin.rest_catalog.http", "puffin.iceberg.bounded_rest"},
 }
 
 

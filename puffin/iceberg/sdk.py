@@ -59,8 +59,13 @@ def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
     try:
         from pyiceberg.catalog import load_catalog
 
-        objection = _objection(name, _configured(name, properties))
+        found = _configured(name, properties)
+        objection = _objection(name, found)
         if objection is None:
+            if "py-catalog-impl" not in found and _kind(name, found) == "rest":
+                from puffin.iceberg.bounded_rest import BoundedRestCatalog
+
+                return BoundedRestCatalog(name, **found)
             catalog = load_catalog(name, **properties)
             if catalog_kind(catalog) == "HiveCatalog":
                 bound_waits(cast("Any", catalog)._client)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from puffin.errors import (
     TableNotFound,
     UnsupportedTableError,
 )
+from puffin.iceberg import bounded_rest
 from puffin.iceberg.sdk import list_namespaces, list_tables, said_by_library
 from puffin.load import load_table
 from puffin.tables.commit import commit_statistics
@@ -153,6 +155,17 @@ def commit(open_table, draft_of):
 @pytest.fixture
 def files(tmp_path):
     return lambda: sorted(str(path) for path in (tmp_path / "metadata").rglob("*.stats"))
+
+
+@pytest.mark.parametrize("more", [{}, {"credential": "a:b"}])
+def test_silent_catalog_is_given_up(monkeypatch, more):
+    """It accepts connections and never answers, also not when it is asked for a token."""
+    monkeypatch.setattr(bounded_rest, "ANSWER_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        uri = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        properties = {"type": "rest", "uri": uri, "oauth2-server-uri": f"{uri}/tokens", **more}
+        with pytest.raises(StorageError, match=r"catalog 'silent' failed, try again: .*Read timed out"):
+            load_table("db.t", catalog="silent", catalog_properties=properties).open()
 
 
 def test_commit_asserts_the_table_and_schema_it_was_made_for(server, commit):
