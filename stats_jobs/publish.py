@@ -77,7 +77,7 @@ def _draft(target: Target, opened: TableSnapshot, statistics: Sequence[ColumnSta
         statistics,
         FileOptions(codec, options.home, repairs=options.commit, keep_entries=options.keep_entries),
         opened.partition_statistics_writer() if options.partitions else None,
-        functools.partial(check_not_outrun, target, [each.column for each in statistics]),
+        functools.partial(check_not_outrun, target, statistics),
     )
 
 

@@ -71,8 +71,8 @@ class StatisticsDraft:
     """
     Computed statistics of one snapshot of one table, to be written to a file.
 
-    ``check`` is called with the table before a file is written against it, and raises if the statistics do not fit any
-    more.
+    ``check`` is called with the table before a file is written against it and after that, and raises if the statistics
+    do not fit any more.
     """
 
     def __init__(
@@ -113,6 +113,8 @@ class StatisticsDraft:
         self.discard()
         try:
             entry = self._write(opened, sources)
+            if self._check is not None:
+                self._check(opened)  # a part that is still there stays, since by now a manifest refers to it
         except BaseException:
             self._files.discard()
             raise

@@ -121,9 +121,13 @@ class StoredBlobs:
         state = self._state(known.entry)
         if state is None or self._lacks_blob(known, state):
             return True
+        return self.has_lost_part(self.stored_of(known, private_kinds()).values())
+
+    def has_lost_part(self, blobs: Iterable[KeptBlob]) -> bool:
+        """Whether a part with one of these blobs is missing, or has another size; may raise StorageError."""
         return not all(
             self._is_there(PuffinFile.of_part(blob.directory, layer.part))
-            for blob in self.stored_of(known, private_kinds()).values()
+            for blob in blobs
             for layer in blob.stored.layers
         )
 

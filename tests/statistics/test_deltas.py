@@ -103,6 +103,16 @@ def test_lost_delta_is_noticed_and_an_older_base_taken(always, shared):
     assert all(isinstance(payload, bytes) for payload in private_of(table).values())
 
 
+def test_incremental_run_works_without_the_parts_that_it_keeps(always, shared):
+    table = shared("t", mixed(random.Random(1), 500))
+    table.analyze()
+    for part in table.private.rglob("version-hint.text"):
+        part.unlink()
+    table.append(mixed(random.Random(2), 5))
+    assert {column.basis for column in table.analyze(mode="incremental").columns} == {"added-files"}
+    assert {column.basis for column in table.check().columns} == {"full"}
+
+
 def test_broken_delta_is_found_when_rows_are_deleted(always, shared, caplog):
     table = shared("t", mixed(random.Random(1), 500))
     table.analyze()

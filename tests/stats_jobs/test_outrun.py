@@ -8,12 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from puffin.errors import ConflictError
 from puffin.load import load_table
 from puffin.statistics.blob_properties import SketchProperties
-from puffin.tables.base import SnapshotSelector
+from puffin.statistics.private_state.writing import StatisticsFiles
+from puffin.tables.base import SnapshotSelector, StatisticsEntry
 from puffin.tables.commit import Committed
 from stats_jobs import Options, analyze, publish
 from stats_jobs.outrun import ATTEMPTS
@@ -108,6 +109,24 @@ def test_sketches_by_partition_that_another_run_added_meanwhile_stay(table, befo
     before_commit(quick(table, partitions=True))
     analyze(table)
     assert said(table).partitions == 5
+
+
+def test_private_state_that_is_deleted_while_a_run_writes_is_computed_anew(table, monkeypatch):
+    """Otherwise the run would refer to parts that are gone, and say that all went well."""
+    write_deltalake(table, pa.table({"a": ["zoe"], "b": [1]}), mode="append")
+    analyze(table)
+    DeltaTable(table).optimize.compact()
+    write, before = StatisticsFiles.write, list(Path(table).glob("_puffin_sidecar/**/*.*"))
+
+    def deleting(*args: Any) -> StatisticsEntry:
+        for path in before:
+            path.unlink(missing_ok=True)
+        return write(*args)
+
+    monkeypatch.setattr(StatisticsFiles, "write", deleting)
+    assert {column.basis for column in analyze(table).columns} == {"full"}
+    assert analyze(table).current
+    assert len(list(Path(table).glob("_puffin_sidecar/*.stats"))) == 1
 
 
 def test_run_that_is_outrun_again_and_again_fails_and_leaves_no_file(table, before_commit):

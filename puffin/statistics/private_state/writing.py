@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from puffin.errors import GONE_OR_BROKEN, CorruptError, PuffinError
+from puffin.errors import GONE_OR_BROKEN, CorruptError
 from puffin.format import CREATED_BY, Blob, BlobMetadata, PuffinWriter, RawBlob, WrittenFile
 from puffin.statistics.private_state import places
 from puffin.statistics.private_state.blobs import WITH_VALUES, Contents, KeptBlob, LaterBlob, NewBlob, blob_key
@@ -82,13 +82,13 @@ class StatisticsFiles:
             for layer in each.layers:
                 by_part.setdefault(layer.part.path, []).append(layer)
         for layers in by_part.values():
-            if layers[0].directory != directory or _holds_other_values(opened, layers):
-                try:
+            try:
+                if layers[0].directory != directory or _holds_other_values(opened, layers):
                     new += _copied(opened, layers)
                     continue
-                except GONE_OR_BROKEN as exc:
-                    # The manifest goes on to name it, so that a run of its columns finds it gone.
-                    _log.warning("private state is lost: %s", exc)
+            except GONE_OR_BROKEN as exc:
+                # The manifest goes on to name it, so that a run of its columns finds it gone.
+                _log.warning("private state is lost: %s", exc)
             stays |= {layer.copy: layer.stored for layer in layers}
         written = self._write_parts(opened, directory, new)
         found = {blob.key: written[blob.key] for blob in private.new}
@@ -178,15 +178,11 @@ class _Kept(NamedTuple):
 
 
 def _holds_other_values(opened: TableSnapshot, kept: Sequence[_Layer]) -> bool:
-    """Whether the part of these blobs also holds values in others; a part that is broken is left as it is."""
+    """Whether the part of these blobs also holds values in others."""
     wanted = {layer.wanted for layer in kept}
-    try:
-        with kept[0].part.open(opened) as reader:
-            stored = {blob_key(blob) for blob in reader.file_metadata.blobs}
-            return wanted <= stored and any(key.type in WITH_VALUES for key in stored - wanted)
-    except PuffinError as exc:
-        _log.warning("whether a part holds values of deleted rows is unknown: %s", exc)
-        return False
+    with kept[0].part.open(opened) as reader:
+        stored = {blob_key(blob) for blob in reader.file_metadata.blobs}
+        return wanted <= stored and any(key.type in WITH_VALUES for key in stored - wanted)
 
 
 def _copied(opened: TableSnapshot, kept: Sequence[_Layer]) -> list[NewBlob]:
