@@ -13,7 +13,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from puffin.errors import UsageError
+from puffin.errors import UnsupportedError, UsageError
 from puffin.sketches.joint_sketches import JointColumn, JointSketch
 from puffin.statistics.ancestry import KnownSketch
 from puffin.statistics.basis import READ_ALL, ColumnPlan, Unfit, nearest_fit
@@ -114,14 +114,29 @@ def asked_sets(opened: TableSnapshot, options: Options) -> tuple[ColumnSet, ...]
 
 
 def columns_of(opened: TableSnapshot, options: Options) -> tuple[Column, ...]:
-    """The columns that get statistics: those of the options, and those of the sets that they name."""
-    chosen = _selected(opened, options.columns)
-    return tuple(dict.fromkeys((*chosen, *(column for each in asked_sets(opened, options) for column in each))))
+    """
+    The columns that get statistics: those of the options, and those of the sets that they name.
+
+    Raises UnsupportedError if the rows of the snapshot have another type for one of these, as before a CREATE OR
+    REPLACE. Unless columns are named, such a column is left out.
+    """
+    named = tuple(column for each in asked_sets(opened, options) for column in each)
+    chosen = dict.fromkeys((*_selected(opened, options.columns), *named))
+    unreadable = frozenset() if opened.is_empty else opened.state.unreadable_at(opened.snapshot)
+    for column in [each for each in chosen if each.field_id in unreadable]:
+        before = opened.state.column_type_at(opened.snapshot, column.field_id)
+        types = f"of type {before} at snapshot {opened.snapshot_id}, now {column.type}"
+        if options.columns is not None or column in named:
+            raise UnsupportedError(f"{opened.name}: column {column.name}: {types}")
+        _log.warning("%s: column %s is left out: %s", opened.name, column.name, types)
+        del chosen[column]
+    return tuple(chosen)
 
 
 def wanted_sets(target: Target) -> dict[int, tuple[ColumnSet, ...]]:
     """The sets to keep by the field id of their first column: those asked for, and those that our sketch announces."""
-    by_id = target.opened.columns_by_id
+    unreadable = target.opened.state.unreadable_at(target.opened.snapshot)
+    by_id = {id_: each for id_, each in target.opened.columns_by_id.items() if id_ not in unreadable}
     found: dict[int, dict[ColumnSet, None]] = {}
     for columns in asked_sets(target.opened, target.options):
         found.setdefault(columns[0].field_id, {})[columns] = None
