@@ -5,16 +5,21 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from puffin.clean import clean
+from puffin.errors import StorageError
 from puffin.format import DISTRIBUTION_V1, ROW_COUNTS_V1
 from puffin.statistics.private_state.upkeep import remove_lost_state
+from puffin.storage import FileInfo, LocalStore
 from stats_jobs import Options
 from stats_jobs.decide import is_stale
+from tests.statistics.conftest import OwnDeltaTable
 from tests.statistics.made_rows import numbers
 
 LONG_AGO = 30 * 24 * 3600
@@ -216,6 +221,32 @@ def test_clean_of_another_home_searches_that_of_the_owner_too(table, tmp_path):
     assert [each.file.uri for each in clean(table.table, home=tmp_path / "other").files] == [str(lost)]
 
 
+def test_copies_of_a_table_leave_each_others_private_state_in_a_home_that_they_share(delta, tmp_path, monkeypatch):
+    home, original, copy = tmp_path / "home", delta(numbers(*range(50))), OwnDeltaTable(tmp_path / "copy")
+    shutil.copytree(original.name, copy.name)  # its uuid too
+    original.analyze(home=home)
+    copy.analyze(home=home)
+    age(*home.rglob("*.*"))
+    copy.append(numbers(50))
+    copy.analyze(home=home)
+    clean(copy.table, home=home, remove=True)
+    assert original.analyze(home=home).current
+    listed = LocalStore.list
+
+    def refuse(store: LocalStore, uri: str) -> Sequence[FileInfo]:
+        if uri.startswith(original.name):
+            raise StorageError(f"{uri}: no")
+        return listed(store, uri)
+
+    with monkeypatch.context() as others:
+        others.setattr(LocalStore, "list", refuse)
+        clean(copy.table, home=home, remove=True)
+    assert original.analyze(home=home).current
+    shutil.rmtree(original.name)
+    clean(copy.table, home=home, remove=True)
+    assert {path.name for path in home.rglob("*.stats")} == {path.name for path in Path(copy.name).rglob("*.stats")}
+
+
 def test_private_state_is_deleted_with_its_statistics_file(table):
     first = files(table)
     table.append(numbers(100))
@@ -259,9 +290,6 @@ def test_unreadable_manifest_keeps_every_part(table):
 
 
 def test_store_failure_during_cleanup_does_not_fail_the_run(table, monkeypatch, caplog):
-    from puffin.errors import StorageError
-    from puffin.storage import LocalStore
-
     def fail(self, uri):
         raise StorageError(f"{uri}: no")
 

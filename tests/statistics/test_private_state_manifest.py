@@ -26,6 +26,7 @@ MANIFESTS = st.builds(
     LONGS,
     st.dictionaries(KEYS, st.builds(StoredKey, PARTS, LONGS, st.lists(STORED, max_size=3).map(tuple)), max_size=4),
     st.frozensets(KEYS, max_size=3),
+    st.none() | st.text(max_size=3),
 )
 PART = Part("9b1d0f3e-0000-4000-8000-00000000000a", 4096, 300)
 MANIFEST = Manifest("u", "12-a.stats", 8123, {BlobKey("x", field, 12): StoredKey(PART, 9) for field in range(1, 4)})
@@ -61,6 +62,7 @@ def test_truncated_manifest_is_corrupt():
     [
         ("table-uuid", 1),
         ("statistics-file", None),
+        ("statistics-directory", 1),
         ("file-size-in-bytes", "8"),
         ("parts", {}),
         ("parts", [{"id": "../../etc"}]),

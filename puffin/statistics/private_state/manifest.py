@@ -13,6 +13,8 @@ A part is a Puffin file with one of our blobs for each type, field and snapshot;
 replaced since. ``snapshot-id`` is that of the sketches in the statistics file, ``stored-snapshot-id`` that in the part:
 an older one if the rows are the same. ``omitted`` lists blobs that nobody wanted. Row counts in neither list are lost.
 The manifest names its statistics file and that file's size, so that a copied or renamed one is not used for another.
+In a home that the owner chose it also has ``"statistics-directory"``, where that file is: a copy of a table has the
+same uuid, and so the same folder there.
 
 A private blob may have deltas: blobs of the same type and field in other parts, of rows that came later (see
 `puffin.statistics.deltas`). They are listed as it is, with ``"delta": 1`` and so on. Such a manifest has format version
@@ -72,7 +74,7 @@ class Manifest:
     The private state of one statistics file; ``omitted`` blobs are those that nobody wanted.
 
     ``statistics_file`` is its name without a directory, ``file_size`` is in bytes. Tables of version 1 may have no
-    uuid.
+    uuid. ``statistics_directory`` is None in the table's own folder, and was not noted by version 0.1.0.
     """
 
     table_uuid: str | None
@@ -80,6 +82,7 @@ class Manifest:
     file_size: int
     blobs: Mapping[BlobKey, StoredKey]
     omitted: frozenset[BlobKey] = frozenset()
+    statistics_directory: str | None = None
 
     @property
     def parts(self) -> frozenset[Part]:
@@ -111,6 +114,8 @@ def encode(manifest: Manifest) -> bytes:
         "parts": [_part_to_json(part, of_part) for part, of_part in groups.items()],
         "omitted": [{"type": type_, "snapshot-id": of, "fields": fields} for (type_, of), fields in omitted.items()],
     }
+    if manifest.statistics_directory is not None:
+        document["statistics-directory"] = manifest.statistics_directory
     return json.dumps(document, separators=(",", ":")).encode()
 
 
@@ -130,6 +135,7 @@ def decode(data: bytes, where: str) -> Manifest:
             typed(document, "file-size-in-bytes", int),
             _with_deltas(found for part in typed(document, "parts", list) for found in _blobs(part)),
             frozenset(key for group in typed(document, "omitted", list) for key in _keys(group)),
+            text_or_null({"statistics-directory": None, **document}, "statistics-directory"),
         )
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as exc:
         raise CorruptMetadataError(f"{where}: not a manifest of private state: {said_by(exc)}") from exc

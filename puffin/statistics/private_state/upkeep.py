@@ -16,7 +16,7 @@ from puffin.errors import CorruptError, FileNotFound, PuffinError, UnsupportedEr
 from puffin.statistics.private_state import places
 from puffin.statistics.private_state.deletion import delete_files
 from puffin.statistics.private_state.manifest import Manifest, decode
-from puffin.storage import FileInfo, Store, is_temporary_name, join
+from puffin.storage import FileInfo, Store, is_temporary_name, join, place_of
 from puffin.tables.arguments import NameOrPath
 from puffin.tables.leftovers import TEMPORARY, AgeLimit, Judged, Kept, Leftover, Leftovers, judged
 from puffin.tables.snapshot import TableSnapshot
@@ -78,19 +78,32 @@ def remove_lost_state(opened: TableSnapshot, home: NameOrPath | None) -> None:
 
 
 class _KnownFiles:
-    """Knows which statistics files exist; files outside the current directory for them count as gone."""
+    """
+    Knows which statistics files exist: in the current directory for them, or in that which a manifest notes. Others
+    count as gone.
+    """
 
     def __init__(self, opened: TableSnapshot, going: Collection[str] = ()) -> None:
         self._named = {entry.file_name for entry in opened.state.statistics.values()}
         self._going = going
-        directory = opened.new_statistics_file(0).path.rpartition("/")[0]
-        self._there = functools.cache(lambda: {file.name for file in opened.store_for(directory).list(directory)})
+        self._here = opened.new_statistics_file(0).path.rpartition("/")[0]
+        self._names_in = functools.cache(lambda uri: {file.name for file in opened.store_for(uri).list(uri)})
 
     def is_gone(self, name: str) -> bool:
         """Whether this is the name of a manifest whose file does not exist or is about to go."""
         if not name.endswith(_STATISTICS) or name in self._named:
             return False
-        return name in self._going or name not in self._there()
+        return name in self._going or name not in self._names_in(self._here)
+
+    def may_be_elsewhere(self, manifest: Manifest) -> bool:
+        """Whether a copy of the table, which has the same uuid, has the file of a manifest, or may have it."""
+        directory = manifest.statistics_directory
+        if directory is None or directory == place_of(self._here):
+            return False
+        try:
+            return manifest.statistics_file in self._names_in(directory)
+        except PuffinError:
+            return True  # this table's credentials need not be for the other one
 
 
 def _of_folder(directory: str, store: Store, limit: AgeLimit, statistics: _KnownFiles) -> Iterator[Judged]:
@@ -103,7 +116,7 @@ def _of_folder(directory: str, store: Store, limit: AgeLimit, statistics: _Known
             manifest, found = _read(file, store), None
             if manifest is None:
                 yield Kept(file.uri, "not a manifest of private state that can be read")
-            elif statistics.is_gone(file.name):
+            elif statistics.is_gone(file.name) and not statistics.may_be_elsewhere(manifest):
                 yield (found := judged(file, "private state of a file that is gone", limit.objection(file), store))
             if not isinstance(found, Leftover):
                 held.append(manifest)

@@ -26,7 +26,7 @@ from puffin.statistics.private_state.blobs import WITH_VALUES, Contents, KeptBlo
 from puffin.statistics.private_state.deletion import delete_files
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
 from puffin.statistics.private_state.puffin_file import PuffinFile
-from puffin.storage import Store
+from puffin.storage import Store, place_of
 from puffin.storage.shelf import Shelf, Shelved
 from puffin.tables.base import StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
@@ -96,7 +96,8 @@ class StatisticsFiles:
             base, *deltas = (stays.get(layer.copy) or written[layer.copy] for layer in each.layers)
             deltas += [written[blob_key(each.delta)]] if each.delta is not None else []
             found[each.key] = dataclasses.replace(base, deltas=tuple(deltas))
-        manifest = Manifest(opened.state.uuid, entry.file_name, entry.file_size_in_bytes, found, private.omitted)
+        noted = None if contents.home is None else place_of(entry.statistics_path.rpartition("/")[0])
+        manifest = Manifest(opened.state.uuid, entry.file_name, entry.file_size_in_bytes, found, private.omitted, noted)
         uri = places.manifest_uri(directory, entry.file_name)
         self.add(uri, opened)
         with opened.store_for(uri).create(uri) as sink:
