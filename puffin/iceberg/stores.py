@@ -15,12 +15,11 @@ def stores(io_properties: Mapping[str, str]) -> Callable[[str], Store]:
     # Without them the environment's credentials suffice, and pyiceberg stays unloaded.
     if not io_properties:
         return store_for
-    from puffin.iceberg.sdk import filesystem_for
-    from puffin.iceberg.vended import RENEWAL, lent_stores
+    from puffin.iceberg.vended import RENEWAL, filesystems_for, lent_stores
 
     if RENEWAL in io_properties:
         return lent_stores(frozenset(io_properties.items()))
-    return functools.partial(store_for, filesystem_for=filesystem_for(io_properties))
+    return functools.partial(store_for, filesystem_for=filesystems_for(io_properties))
 
 
 def delete_quietly(uri: str, store_for: Callable[[str], Store]) -> None:

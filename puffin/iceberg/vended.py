@@ -13,7 +13,7 @@ import json
 import math
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,13 +28,15 @@ if TYPE_CHECKING:
 TABLE_PATH = "namespaces/{namespace}/tables/{table}"
 RENEWAL = "credentials.renewal"
 """Our own property among those that open files, a JSON object: how to renew the others, and when."""
+_BY_PREFIX = "credentials.by-prefix"
+"""Another one: of several credentials, what opens the files below each prefix, if not what opens the metadata."""
 
 _CREDENTIALS_PATH = f"{TABLE_PATH}/credentials"
 CREDENTIALS_ENDPOINT = f"GET /v1/{{prefix}}/{_CREDENTIALS_PATH}"
 """How a catalog's configuration names the endpoint for fresh credentials."""
 
 _LENT = ("s3.session-token", "gcs.oauth2.token", "adls.sas-token")
-_WITH_TOKEN = ("s3.access-key-id", "s3.secret-access-key", *_LENT)  # all that ends when a token does
+_WITH_TOKEN = ("s3.access-key-id", "s3.secret-access-key", *_LENT, _BY_PREFIX)  # all that ends when a token does
 _EXPIRES = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "adls.sas-token-expires-at-ms")
 _SHORTEST = 15 * 60.0  # seconds; what AWS lends at least, for catalogs that do not say when it ends
 # 419 is the protocol's own status for an expired token. A refused token is renewed once.
@@ -60,17 +62,18 @@ def opening_properties(
     Args:
         catalog: The table's.
         identifier: The table's name in it.
-        location: Of the table's metadata; the credentials with the longest prefix of it count.
+        location: Of the table's metadata, for `lent_properties`.
         answer: Has ``storage-credentials``, ``config`` or none of them.
         of_table: Properties of the table, which the answer overrides.
     """
     lent = lent_properties(answer, location)
-    found = io_properties({**catalog.properties, **of_table, **lent})
-    if any(name.startswith(_LENT) for name in lent):
+    found = {**io_properties({**catalog.properties, **of_table}), **lent}
+    all_lent = [item for each in (lent, *_by_prefix(lent).values()) for item in each.items()]
+    if any(name.startswith(_LENT) for name, _ in all_lent):
         now = time.time()
-        expiries = [int(value) / 1000 for name, value in lent.items() if name.startswith(_EXPIRES)]
         # A time in the past comes from another clock.
-        ends = min((end for end in expiries if end > now), default=now + _SHORTEST)
+        expiries = [end for name, value in all_lent if name.startswith(_EXPIRES) and (end := int(value) / 1000) > now]
+        ends = min(expiries, default=now + _SHORTEST)
         found[RENEWAL] = json.dumps(
             {
                 "catalog": catalog.name,
@@ -79,6 +82,7 @@ def opening_properties(
                 "location": location,
                 "from": now + (ends - now) / 2,
                 "ends": ends,
+                "is-guess": not expiries,
             },
             default=str,
         )
@@ -86,11 +90,35 @@ def opening_properties(
 
 
 def lent_properties(answer: Mapping[str, Any], location: str) -> dict[str, str]:
-    """What a server's answer says of opening the files of a table; the credentials with the longest prefix count."""
+    """
+    What a server's answer says of opening the files of a table, for `filesystems_for`.
+
+    Of several credentials, those with the longest prefix of a file's location count; those of the metadata's location
+    also open files for which there are none.
+    """
     credentials: Sequence[Mapping[str, Any]] = answer.get("storage-credentials") or ()
-    fitting = [credential for credential in credentials if location.startswith(credential["prefix"])]
-    nearest = max(fitting, key=lambda c: len(c["prefix"]))["config"] if fitting else {}
-    return io_properties({**(answer.get("config") or {}), **nearest})
+    of_table = io_properties(answer.get("config") or {})
+    by_prefix = {each["prefix"]: {**of_table, **io_properties(each["config"])} for each in credentials}
+    fitting = [prefix for prefix in by_prefix if location.startswith(prefix)]
+    nearest = by_prefix[max(fitting, key=len)] if fitting else of_table
+    return {**nearest, _BY_PREFIX: json.dumps(by_prefix, default=str)} if len(by_prefix) > 1 else nearest
+
+
+def filesystems_for(properties: Mapping[str, str]) -> Callable[[str], FileSystem]:
+    """As `filesystem_for`, also where files below some prefixes have credentials of their own."""
+    others = {name: value for name, value in properties.items() if name != _BY_PREFIX}
+    without = {name: value for name, value in others.items() if not name.startswith(_WITH_TOKEN)}
+    resolvers = {
+        prefix: filesystem_for({**without, **config})
+        for prefix, config in sorted(_by_prefix(properties).items(), key=lambda each: -len(each[0]))
+    }
+    usual = filesystem_for(others)
+    return lambda uri: next((of for prefix, of in resolvers.items() if uri.startswith(prefix)), usual)(uri)
+
+
+def _by_prefix(properties: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = json.loads(properties.get(_BY_PREFIX, "{}"))
+    return found
 
 
 class LentStores:
@@ -113,7 +141,7 @@ class LentStores:
         # Instead of others that end, a catalog may lend some for good.
         self._renewal = json.loads(properties[RENEWAL]) if RENEWAL in properties else {"from": math.inf}
         self._due: float = self._renewal["from"]
-        self._resolve = filesystem_for(self._opening)
+        self._resolve = filesystems_for(self._opening)
 
     def _filesystem(self, uri: str) -> FileSystem:
         with self._lock:
@@ -121,9 +149,10 @@ class LentStores:
                 try:
                     self._take(_renewed(self._opening, self._renewal))
                 except PuffinError:
-                    if now >= self._renewal["ends"]:
+                    left = self._renewal["ends"] - now
+                    if left <= 0 and not self._renewal["is-guess"]:
                         raise
-                    self._due = now + (self._renewal["ends"] - now) / 2
+                    self._due = now + max(left, _SHORTEST if self._renewal["is-guess"] else 0) / 2
             return self._resolve(uri)
 
 
