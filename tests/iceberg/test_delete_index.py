@@ -301,3 +301,14 @@ def test_unknown_partition_spec_is_corrupt(table):
     table.document["partition-specs"] = [{"spec-id": 5, "fields": []}]
     with pytest.raises(CorruptMetadataError, match=r"d\.parquet: the table has no partition spec 0"):
         table.plan()
+
+
+def test_deletes_by_values_of_another_type_are_refused(table):
+    """At a tag from before a CREATE OR REPLACE; their bounds would be compared as values of the type of now."""
+    tagged = table.snapshot(data(table), deletes(table))
+    table.document["snapshots"][0]["schema-id"] = 0
+    table.evolve([(1, "k", "string"), (2, "p", "string")])
+    table.snapshot(data(table), deletes(table))
+    assert table.plan()
+    with pytest.raises(UnsupportedTableError, match=r"snapshot 1: expected .* found k, of type long then"):
+        table.plan(tagged)

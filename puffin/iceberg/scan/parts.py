@@ -73,7 +73,7 @@ def _planner(opened: TableSnapshot, manifests: Sequence[ManifestFile], remotely:
             named.append(deletes.named)
         if len(shared) > MOST_DELETES:
             return None
-    return _Planner(SnapshotPlanner(opened.state, shared), tuple(named))
+    return _Planner(SnapshotPlanner.of(opened.state, opened.snapshot, shared), tuple(named))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

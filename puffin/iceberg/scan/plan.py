@@ -51,7 +51,8 @@ def plan_snapshot(opened: TableSnapshot, snapshot: Snapshot) -> tuple[FileScanTa
     of_data = [manifest for manifest in manifests if not manifest.of_deletes]
     load_kernels_for(of_data)
     of_deletes = (manifest for manifest in manifests if manifest.of_deletes)
-    planner = SnapshotPlanner(opened.state, [file for m in of_deletes for file in delete_files_of(m, opened.store_for)])
+    deletes = [file for manifest in of_deletes for file in delete_files_of(manifest, opened.store_for)]
+    planner = SnapshotPlanner.of(opened.state, snapshot, deletes)
 
     found: dict[int, list[LiveFile]] = {}
 
@@ -86,6 +87,22 @@ class SnapshotPlanner:
         for file in self._deletes:
             self._index.add(file)
         self._converted: dict[tuple[str, int | None], ContentFile] = {}
+
+    @classmethod
+    def of(cls, state: TableState, snapshot: Snapshot, deletes: Iterable[LiveFile]) -> SnapshotPlanner:
+        """
+        That of a whole snapshot.
+
+        Raises UnsupportedTableError if rows are deleted by values of another type than the column has now.
+        """
+        planner = cls(state, deletes)
+        for field_id in planner._delete_columns & state.unreadable_at(snapshot):
+            raise UnsupportedTableError(
+                f"{state.name}: snapshot {snapshot.snapshot_id}: expected equality deletes of columns with their types "
+                f"of now, found {state.columns_by_id[field_id].name}, of type "
+                f"{state.column_type_at(snapshot, field_id)} then"
+            )
+        return planner
 
     def with_named_deletes(self, named: Iterable[LiveFile]) -> SnapshotPlanner:
         """One that also has delete files that name their data file; this one has none."""
