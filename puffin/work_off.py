@@ -30,7 +30,8 @@ def work_off(
 
     def start() -> None:
         call: Future[_R] = Future()
-        thread = threading.Thread(target=_fulfil, args=(call, work, left), name=f"{name}_{len(calls)}", daemon=True)
+        arguments = (call, lambda: work(taken(left)))
+        thread = threading.Thread(target=fulfil, args=arguments, name=f"{name}_{len(calls)}", daemon=True)
         thread.start()
         calls.append(call)
 
@@ -46,14 +47,16 @@ def work_off(
     return [call.result() for call in calls]
 
 
-def _fulfil(call: Future[_R], work: Callable[[Iterator[_T]], _R], left: deque[_T]) -> None:
+def fulfil(future: Future[_R], call: Callable[[], _R]) -> None:
+    """Give a future what a call returns or raises."""
     try:
-        call.set_result(work(_taken(left)))
+        future.set_result(call())
     except BaseException as exc:  # noqa: BLE001 - it is raised where the result is asked for
-        call.set_exception(exc)
+        future.set_exception(exc)
 
 
-def _taken(left: deque[_T]) -> Iterator[_T]:
+def taken(left: deque[_T]) -> Iterator[_T]:
+    """The items that are left, each for one of the threads that take from them."""
     while True:
         try:
             item = left.popleft()

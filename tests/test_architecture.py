@@ -49,7 +49,7 @@ ROOMS = {
         *("errors", "files", "format", "iceberg", "index", "kernels", "load", "no_pandas"),
         *("sketches", "statistics", "storage", "tables", "values", "version", "work_off"),
     },
-    "autopilot": {"clean", "errors", "load", "lookup", "policy", "stats_jobs", "storage", "tables"},
+    "autopilot": {"clean", "errors", "load", "lookup", "policy", "stats_jobs", "storage", "tables", "work_off"},
     "cli": {
         *("autopilot", "no_pandas", "policy"),
         *("clean", "errors", "inspection", "load", "lookup", "planning", "statistics", "storage", "tables", "version"),

@@ -14,6 +14,8 @@ from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
+from puffin.work_off import fulfil, taken
+
 _K = TypeVar("_K", bound=Hashable)
 _T = TypeVar("_T")
 
@@ -50,15 +52,7 @@ class Calls:
         return {key: future.result() for key, future in futures.items() if key not in given_up}
 
     def _work(self, waiting: deque[tuple[Future[_T], Callable[[], _T]]]) -> None:
-        while True:
-            try:
-                future, call = waiting.popleft()
-            except IndexError:
-                return
-            if not future.set_running_or_notify_cancel():
-                continue
-            try:
-                future.set_result(call())
-            except BaseException as exc:  # noqa: BLE001 - it is raised where the answers are taken
-                future.set_exception(exc)
-            self.heard()
+        for future, call in taken(waiting):
+            if future.set_running_or_notify_cancel():
+                fulfil(future, call)
+                self.heard()
