@@ -184,15 +184,21 @@ class Planner:
         found = self.find_index() if index is None else index
         asked = tuple(predicates(expression))
         self._load_metrics({each.field_id for each in asked})
-        sought = itertools.accumulate(len(each.values) for each in asked)
-        answers = [
-            self._answer(each, found.index if values <= _MOST_SOUGHT else None)
-            for each, values in zip(asked, sought, strict=True)
-        ]
-        left = _evaluate(expression, (3, len(files.tasks)), (answer.after_steps for answer in answers))
+        excludes: list[Pruned] = []
+        lines = list(found.warnings)
+
+        def answers() -> Iterator[Flags]:  # one at a time: a filter may have many predicates, and a table many files
+            sought = 0
+            for each in asked:
+                sought += len(each.values)
+                answer = self._answer(each, found.index if sought <= _MOST_SOUGHT else None)
+                excludes.append(answer.excludes)
+                lines.extend(answer.unread)
+                yield answer.after_steps
+
+        left = _evaluate(expression, (3, len(files.tasks)), answers())
         counts = [len(files.tasks), *map(count, left)]
         used, unread = self._used(asked, found.index)
-        lines = itertools.chain(found.warnings, *(answer.unread for answer in answers), unread)
         return FilePlan(
             table=opened.name,
             format=opened.state.format,
@@ -203,10 +209,8 @@ class Planner:
             kept=left[-1],
             pruned=Pruned(*(before - after for before, after in itertools.pairwise(counts))),
             index=used,
-            warnings=tuple(dict.fromkeys(lines)),
-            predicates=tuple(
-                PredicateReport(str(each), answer.excludes) for each, answer in zip(asked, answers, strict=True)
-            ),
+            warnings=tuple(dict.fromkeys((*lines, *unread))),
+            predicates=tuple(PredicateReport(str(each), of_each) for each, of_each in zip(asked, excludes, strict=True)),
             partition_names=files.partitions.names,
             location=opened.state.location,
             maps_columns=opened.state.properties.get(_COLUMN_MAPPING, "none").lower() != "none",
