@@ -380,3 +380,21 @@ def test_footers_of_other_writers_are_correct(make_table, name, each_row):
     for _, column, type_ in fields:
         values = pq.read_table(path).column(column).to_pylist()
         check(answer.summaries[column][each_row], values, type_, is_complete=each_row)
+
+
+@pytest.mark.parametrize("each_row", [False, True])
+@pytest.mark.parametrize(
+    ("name", "column", "type_"),
+    [
+        ("arrow-3", "d", "decimal(20, 2)"),
+        ("arrow-3", "e", "decimal(12, 2)"),
+        ("parquet-mr-1.8", "value", "decimal(25, 2)"),
+    ],
+)
+def test_decimals_whose_bytes_were_compared_have_bounds_of_their_values(make_table, name, column, type_, each_row):
+    path = ROOT / "fixtures" / "parquet-decimals" / f"{name}.parquet"
+    mapping = json.dumps([{"field-id": 1, "names": [column]}])
+    table = make_table([(1, column, type_)], properties={"schema.name-mapping.default": mapping})
+    table.snapshot(table.data(path))
+    values = [int(value.scaleb(2)) for value in pq.read_table(path).column(column).to_pylist()]
+    check(table.read().summaries[column][each_row], values, type_, is_complete=True)

@@ -2,8 +2,8 @@
 Read the statistics of a column chunk from the Parquet footer, without its values.
 
 Whether to trust minimum and maximum depends on the writer, its release and the order of the type. pyarrow knows, and
-returns no others. It returns them as Parquet stores them, and this module converts them to Arrow's form. They may be
-wider than the values, because long strings are cut short.
+returns no others, except those of decimals in bytes. It returns them as Parquet stores them, and this module converts
+them to Arrow's form. They may be wider than the values, because long strings are cut short.
 """
 
 from __future__ import annotations
@@ -15,16 +15,21 @@ import pyarrow.parquet as pq
 from pyarrow import types as arrow_types
 
 from puffin.files.parquet.contradictions import has_sound_statistics
-from puffin.files.parquet.parquet_footer import BYTE_ARRAY, DELTA_BYTE_ARRAY, ColumnChunk
+from puffin.files.parquet.parquet_footer import BYTE_ARRAY, DELTA_BYTE_ARRAY, FIXED_LEN_BYTE_ARRAY, ColumnChunk
+from puffin.files.parquet.thrift import MALFORMED, read_struct
 from puffin.values.column_chunk import ChunkStatistics, Stored
 from puffin.values.plain_arrays import type_of_values
 
+_COMPARES_BYTES = "parquet-cpp version "
+"""Arrow C++ before 4.0, which compared the bytes of decimals, each as a signed number (PARQUET-1655)."""
+_MIN_VALUE, _MAX_VALUE = 6, 5
+
 
 def chunk_statistics(
-    metadata: pq.ColumnChunkMetaData, chunk: ColumnChunk | None, arrow_type: pa.DataType
+    metadata: pq.ColumnChunkMetaData, chunk: ColumnChunk | None, arrow_type: pa.DataType, created_by: str
 ) -> ChunkStatistics:
     """
-    The statistics in the footer of a chunk that is not inside a list.
+    The statistics in the footer of a chunk that is not inside a list, in a file of this writer.
 
     ``chunk`` adds what pyarrow does not tell, if known; pyarrow reads the chunk as ``arrow_type``, without extensions.
     """
@@ -34,7 +39,8 @@ def chunk_statistics(
         statistics = metadata.statistics if chunk is None or has_sound_statistics(chunk) else None
         if statistics is not None:
             null_count = statistics.null_count if statistics.has_null_count else None
-            bounds = _bounds(statistics, arrow_type)
+            is_ordered = not arrow_types.is_decimal(arrow_type) or _orders_decimals(chunk, created_by)
+            bounds = _bounds(statistics, arrow_type) if is_ordered else None
     except (pa.ArrowException, ValueError):
         bounds = None
     if null_count is not None and not 0 <= null_count <= metadata.num_values:
@@ -49,6 +55,21 @@ def _string_bytes(chunk: ColumnChunk) -> int | None:
     # In DELTA_BYTE_ARRAY, Arrow C++ omits repeated strings from the sum.
     is_believed = chunk.physical_type == BYTE_ARRAY and DELTA_BYTE_ARRAY not in chunk.encodings
     return chunk.unencoded_byte_array_data_bytes if is_believed else None
+
+
+def _orders_decimals(chunk: ColumnChunk | None, created_by: str) -> bool:
+    """Whether decimals in bytes were compared as numbers; what the older fields mean depends on their writer."""
+    if chunk is None or chunk.statistics is None:
+        return False
+    if chunk.physical_type not in (BYTE_ARRAY, FIXED_LEN_BYTE_ARRAY):
+        return True
+    if created_by.startswith(_COMPARES_BYTES):
+        return False
+    try:
+        stored, _ = read_struct(chunk.statistics, 0, {_MIN_VALUE: None, _MAX_VALUE: None})
+    except MALFORMED:
+        return False
+    return len(stored) == 2
 
 
 def _bounds(statistics: pq.Statistics, arrow_type: pa.DataType) -> tuple[Stored, Stored] | None:

@@ -201,7 +201,8 @@ class _RowGroupReader:
             return ChunkStatistics()
         if plan.chunk is not None:
             check_chunk(plan.chunk)
-        found = chunk_statistics(group.column(place), plan.chunk, plan.arrow_type)
+        created_by = str(self._layout.footer.created_by)
+        found = chunk_statistics(group.column(place), plan.chunk, plan.arrow_type, created_by)
         return found if self._all_live else found.of_some_rows()
 
     def _leaves(self, paths: list[str]) -> list[int]:

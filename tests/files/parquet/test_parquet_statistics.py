@@ -19,7 +19,7 @@ def said_of(array, **options):
     stored = parquet.schema_arrow.field(0).type
     stored = stored.storage_type if isinstance(stored, pa.BaseExtensionType) else stored
     ((chunk,),) = read_footer(parquet.metadata)
-    return chunk_statistics(parquet.metadata.row_group(0).column(0), chunk, stored)
+    return chunk_statistics(parquet.metadata.row_group(0).column(0), chunk, stored, parquet.metadata.created_by)
 
 
 STORED = {
@@ -70,8 +70,8 @@ def test_required_column_has_no_nulls_whatever_the_footer_says():
     metadata = pq.read_metadata(file)
     ((chunk,),) = read_footer(metadata)
     column = metadata.row_group(0).column(0)
-    assert chunk_statistics(column, chunk, pa.int64()).null_count == 0
-    assert chunk_statistics(column, None, pa.int64()).null_count is None
+    assert chunk_statistics(column, chunk, pa.int64(), "").null_count == 0
+    assert chunk_statistics(column, None, pa.int64(), "").null_count is None
 
 
 def test_string_bytes_count_rows_and_not_dictionary_entries():
@@ -114,8 +114,8 @@ class _Broken:
     ],
 )
 def test_impossible_bounds_are_ignored(low, high, arrow_type):
-    assert chunk_statistics(_Broken(low, high), None, arrow_type).bounds is None
+    assert chunk_statistics(_Broken(low, high), None, arrow_type, "").bounds is None
 
 
 def test_more_nulls_than_values_are_ignored():
-    assert chunk_statistics(_Broken(1, 2, nulls=3), None, pa.int64()).null_count is None
+    assert chunk_statistics(_Broken(1, 2, nulls=3), None, pa.int64(), "").null_count is None
