@@ -2,7 +2,7 @@
 Unwrap Arrow arrays down to their plain values, and their types likewise.
 
 Extension types and views are layouts of the same values. Arrow neither filters nor compares views, and several buffers
-hold a view's bytes.
+hold a view's bytes. Durations are integers to table formats, which have no type for them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ MAY_BE_EMPTY = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 def storage_of(array: pa.Array) -> pa.Array:
     while isinstance(array, pa.ExtensionArray):
         array = array.storage
-    return array
+    return array.view(pa.int64()) if pa.types.is_duration(array.type) else array
 
 
 def storage_type(arrow_type: pa.DataType) -> pa.DataType:
     while isinstance(arrow_type, pa.BaseExtensionType):
         arrow_type = arrow_type.storage_type
-    return arrow_type
+    return pa.int64() if pa.types.is_duration(arrow_type) else arrow_type
 
 
 def type_of_values(arrow_type: pa.DataType) -> pa.DataType:

@@ -63,6 +63,7 @@ KINDS = {
     "long": ("long", pa.int64(), LONGS),
     "long, 32 bits": ("long", pa.int32(), INTS),
     "long, 32 bits unsigned": ("long", pa.uint32(), integers(0, 2**32 - 1)),
+    "long, as durations": ("long", pa.duration("ns"), LONGS),
     "long, as dictionary": ("long", pa.dictionary(pa.int32(), pa.int64()), LONGS),
     "float": ("float", pa.float32(), FLOATS),
     "double": ("double", pa.float64(), st.floats() | st.sampled_from([math.nan, -0.0])),
@@ -119,7 +120,7 @@ def array_of(values, stored):
 
 def as_column(value, stored, type_):
     """A stored value as the table sees it: times in its unit, decimals in its scale."""
-    if pa.types.is_temporal(stored):
+    if pa.types.is_temporal(stored) and not pa.types.is_duration(stored):
         return value * (DAY if stored == pa.date32() else NANOS[stored.unit]) // COLUMN_UNITS.get(type_, 1000)
     if type_.startswith("decimal"):
         return value * 10 ** (int(type_.rstrip(")").split(",")[1]) - stored.scale)

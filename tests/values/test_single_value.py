@@ -53,6 +53,7 @@ def int_(value: int) -> bytes:
         ("boolean", pa.bool_(), True, b"\x01"),
         ("int", pa.int32(), -2, int_(-2)),
         ("long", pa.int64(), 34, long(34)),
+        ("long", pa.duration("ns"), np.timedelta64(34, "ns"), long(34)),
         ("float", pa.float32(), -4.5, struct.pack("<f", -4.5)),
         ("double", pa.float64(), 6.25, struct.pack("<d", 6.25)),
         ("date", pa.date32(), -1, int_(-1)),
