@@ -67,13 +67,17 @@ class ColumnRows:
         """The rows with these values; bounds of sampled parts hold as often as ``z`` standard deviations say."""
         if self.facts.is_required and wanted in (NULLS, VALUES):
             return (NOTHING if wanted.null else self.facts.now), NULL_COUNT
-        left_out = wanted.points_left_out if wanted.nan else None
-        if left_out is not None:
-            without, method = self._find(left_out, z) if left_out.spans else (NOTHING, self._by_nulls)
-            everything = self.values.plus(self.nulls) if wanted.null else self.values
-            return self.as_now(everything.minus(without).within(0, self.facts.rows)), method
-        found, method = self._find(wanted, z)
+        found, method = self.find_counted(wanted, z)
         return self.as_now(found), method
+
+    def find_counted(self, wanted: ValueSet, z: float) -> Found:
+        """As `find`, among the rows that statistics counted."""
+        left_out = wanted.points_left_out if wanted.nan else None
+        if left_out is None:
+            return self._find(wanted, z)
+        without, method = self._find(left_out, z) if left_out.spans else (NOTHING, self._by_nulls)
+        everything = self.values.plus(self.nulls) if wanted.null else self.values
+        return everything.minus(without).within(0, self.facts.rows), method
 
     def as_now(self, found: Interval) -> Interval:
         """An estimate of earlier rows, for those of the snapshot asked for."""

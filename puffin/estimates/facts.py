@@ -40,3 +40,7 @@ class ColumnFacts:
     upper: Any = None
     distribution: Distribution | None = None
     counts: RowCounts | None = None
+
+    def is_as_old(self, other: ColumnFacts) -> bool:
+        """Whether both were counted in the same rows, as far as that is known."""
+        return (self.rows, self.added, self.removed) == (other.rows, other.added, other.removed)

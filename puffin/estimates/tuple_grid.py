@@ -71,12 +71,12 @@ class TupleGrid(NamedTuple):
             likely=counted.likely,
         )
 
-    def find(self, wanted: Iterable[ValueSet], z: float) -> Interval | None:
+    def find(self, wanted: Iterable[ValueSet], z: float | None) -> Interval | None:
         """
         The rows whose values are in these sets, one for each column.
 
         None if nobody knows whether a value that is cut is in its set. Bounds of what the sample tells hold as often as
-        ``z`` standard deviations say.
+        ``z`` standard deviations say; None if tuples may have values that the columns did not have when counted.
         """
         matches = np.ones(len(self.low), np.bool_)
         for column, at, values in zip(self.columns, self.at, wanted, strict=True):
@@ -89,7 +89,7 @@ class TupleGrid(NamedTuple):
             matches &= passes[at]
         low, high = float(self.low[matches].sum()), float(self.high[matches].sum())
         found = Interval.between(low, high, self.likely)
-        if self.sampled >= 1:  # others have values that came when the columns had been counted
+        if z is None or self.sampled >= 1:  # all others have values that came when the columns had been counted
             return found.plus(Interval.between(0, self.unknown.upper))
         matched, every = Sums.of(self.low[matches & self.is_light]), Sums.of(self.low[self.is_light])
         return found.plus(share_of(self.unknown, matched, every, self.sampled, z))

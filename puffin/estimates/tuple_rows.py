@@ -158,7 +158,10 @@ class TupleRows:
         if self._grid is None:  # a set of columns has one
             self._grid = (TupleGrid.of(columns, self._counted, self.facts.rows),)
         (grid,) = self._grid
-        found = None if grid is None else grid.find([part.values for part in parts], z)
+        if grid is None:
+            return None
+        has_all = all(part.column.facts.is_as_old(self.facts) for part in parts)
+        found = grid.find([part.values for part in parts], z if has_all else None)
         return None if found is None else self._column.as_now(found)
 
     def _found_along(self, at: int, others: Sequence[Sequence[int]], hashes: Any) -> _Along:

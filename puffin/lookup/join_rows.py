@@ -57,7 +57,7 @@ class RowsOfJoins:
             return self._apart(left, right) if not self._is_of_one else self._by_theta(left, right)
         found, unlike, changes, most, _ = counted
         values = _both(left.own, right.own) if self._is_of_one else None
-        of_values = None if values is None else self._of_values(found, values, has_changed=changes is not None)
+        of_values = None if values is None else self._of_values(found, values)
         found = of_values or found
         if unlike is not None and (of_values is None or values is None or values.nan):
             found = found.plus(unlike)
@@ -88,18 +88,18 @@ class RowsOfJoins:
         """Drop the sums over the values; they are made again if a filter needs them."""
         vars(self).pop("_ordered", None)
 
-    def _of_values(self, found: JoinRows, values: ValueSet, *, has_changed: bool) -> JoinRows | None:
-        """The rows of some values, of all rows that were found; None if a side keeps no values."""
+    def _of_values(self, found: JoinRows, values: ValueSet) -> JoinRows | None:
+        """The rows of some values, of all rows that were counted; None if a side keeps no values."""
         columns = [estimator.column(column.field_id) for estimator, (column,) in (self._left, self._right)]
         if any(column.known_values is None for column in columns):
             return None
         left_out = values.points_left_out
         points = (values if left_out is None else left_out).single_values(_MOST_POINTS)
-        if points is None or has_changed:  # a column tells the rows of a value as they are now
+        if points is None:
             ordered = self._ordered
             return None if ordered is None else join_within(ordered, values)
         sets = [ValueSet.of(Op.EQ, (point,)) for point in points if point is not None]
-        rows = ((columns[0].find(each, AT_95)[0], columns[1].find(each, AT_95)[0]) for each in sets)
+        rows = ((columns[0].find_counted(each, AT_95)[0], columns[1].find_counted(each, AT_95)[0]) for each in sets)
         some = join_of_values(rows, columns[0].is_complete and columns[1].is_complete)
         return some if left_out is None else found.minus(some)
 

@@ -210,7 +210,7 @@ class Planner:
             pruned=Pruned(*(before - after for before, after in itertools.pairwise(counts))),
             index=used,
             warnings=tuple(dict.fromkeys((*lines, *unread))),
-            predicates=tuple(PredicateReport(str(each), of_each) for each, of_each in zip(asked, excludes, strict=True)),
+            predicates=tuple(itertools.starmap(PredicateReport, zip(map(str, asked), excludes, strict=True))),
             partition_names=files.partitions.names,
             location=opened.state.location,
             maps_columns=opened.state.properties.get(_COLUMN_MAPPING, "none").lower() != "none",

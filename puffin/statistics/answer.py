@@ -53,7 +53,10 @@ class Distinct:
         """Limited to the number of values that the column has, if known."""
         if values is None or self.upper <= values:
             return self
-        lower = self.lower if self.exact else min(self.lower, max(values - 1, 0))  # equal bounds would mean exact
+        lower = self.lower
+        if not self.exact and lower >= values:  # the sketch is further off than its bounds say: see `Interval.at_most`
+            likely = math.floor(self.ndv - math.hypot(self.ndv - values, self.ndv - lower))
+            lower = max(0, min(likely, values - 1))  # equal bounds would mean exact
         return Distinct(min(self.ndv, values), min(lower, values), values, self.exact)
 
 

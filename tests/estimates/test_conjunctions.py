@@ -251,3 +251,20 @@ def test_joint_sketch_is_loaded_once_for_all_threads(tmp_path, monkeypatch):
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(lambda _: estimator.joint(columns), range(4)))
     assert len(loads) == 1
+
+
+def test_bounds_hold_if_a_column_is_older_than_the_joint_sketch(tmp_path):
+    """Values of the older column that came since are in the joint sketch, of which there is a sample, by hash alone."""
+    rng = np.random.default_rng(1)
+    path = str(tmp_path / "t")
+    before = pa.table({"a": rng.integers(0, 600, 40_000), "b": rng.integers(0, 300, 40_000)})
+    since = pa.table({"a": rng.integers(0, 600, 40_000), "b": rng.integers(1000, 1200, 40_000)})
+    write_deltalake(path, before)
+    analyze(path, Options(joint=("a+b",)))
+    write_deltalake(path, since, mode="append")
+    analyze(path, Options(columns=("a",)))
+    rows = Counted(pa.concat_tables([before, since]))
+    for where in ("a >= 0 and b <= 300", "a >= 300 and b <= 299", "a < 100 and b < 150", "a < 300 and b >= 0"):
+        found = puffin.estimate(path, where)
+        assert found.methods[-1][1] == "joint"
+        assert found.rows.lower <= rows.count(where) <= found.rows.upper, where

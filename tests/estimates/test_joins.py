@@ -455,6 +455,19 @@ def test_few_rows_that_came_widen_the_bounds_of_a_join_by_their_partners(make):
     assert (found.left_semi.rounded()[1:], found.right_semi.rounded()[1:]) == ((3000, 3010), (6000, 6000))
 
 
+def test_single_values_that_no_sample_has_are_still_known_after_a_row_came(make):
+    """There are more values than statistics keep."""
+    rng = np.random.default_rng(4)
+    rows = rng.integers(1, 8, (2, 20_000))
+    left, right = (make(pa.table({"k": np.repeat(np.arange(20_000), each)})) for each in rows)
+    asked = rng.integers(0, 20_000, 20).tolist()
+    write_deltalake(right, pa.table({"k": [19_999]}), mode="append")
+    lookup = Lookup()
+    found = [lookup.estimate_join(left, "k", right, "k", f"k = {value}").rows.rows for value in asked]
+    assert [each.rows for each in found] == pytest.approx([rows[0][value] * rows[1][value] for value in asked], 1e-3)
+    assert all(each.upper - each.rows < 8 for each in found)  # the new row has a partner in at most 7
+
+
 def test_pairs_that_are_not_asked_for_forget_their_values_and_answer_the_same(make):
     rows = small(7), small(8)
     paths, lookup = [make(each) for each in rows], Lookup()

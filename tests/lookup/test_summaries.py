@@ -59,6 +59,14 @@ def test_upper_bound_is_at_most_the_values_between_min_and_max(type_, low, high,
     assert (found.ndv, found.lower, found.upper, found.exact) == (99, 90, upper, False)
 
 
+def test_sketch_that_is_too_high_by_more_than_its_bounds_is_not_taken_for_certain():
+    answer = ColumnAnswer(
+        Column(1, "c", "string", (1,), (None,)), Distinct(1060, 1020, 1100, exact=False), 1, "snapshot"
+    )
+    found = answer.with_summary(ColumnSummary(1000, 0, None, None, None, None)).distinct
+    assert found == Distinct(1000, 987, 1000, exact=False)  # 1060 less the root of 60 and 40 squared
+
+
 def test_boolean_that_another_engine_counted_has_two_values_at_most():
     answer = ColumnAnswer(Column(1, "c", "boolean", (1,), (None,)), Distinct.nominal(2, 12), 1, "snapshot")
     assert answer.with_summary(None).distinct == Distinct(2, 1, 2, exact=False)
