@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from puffin.errors import CorruptMetadataError, UnsupportedTypeError, UsageError
+from puffin.errors import CorruptMetadataError, UnsupportedError, UnsupportedTypeError, UsageError
 from puffin.index.coverage import indexed_columns
 from puffin.index.home import Index, IndexHome
 from puffin.index.manifest import IndexManifest
@@ -22,7 +22,6 @@ from puffin.statistics.private_state import places
 from puffin.tables.arguments import NameOrPath
 from puffin.tables.base import Column
 from puffin.tables.snapshot import Table, TableSnapshot
-from puffin.tables.state import TableState
 from stats_jobs.cluster import Progress
 from stats_jobs.index_plan import IndexPlan
 from stats_jobs.index_report import IndexedColumn, IndexReport
@@ -144,7 +143,7 @@ def existing_index(opened: TableSnapshot, home: NameOrPath | None) -> IndexPlan 
     found = of_index.read()
     if not found.manifest.columns:
         return None
-    return IndexPlan.of(opened, of_index, found, _rates(opened.state, found.manifest, IndexOptions()))
+    return IndexPlan.of(opened, of_index, found, _rates(opened, found.manifest, IndexOptions()))
 
 
 def _index(table: Table, options: IndexOptions, turns: Turns, progress: Progress | None) -> IndexReport:
@@ -173,11 +172,12 @@ def _plan(opened: TableSnapshot, options: IndexOptions) -> IndexPlan:
             f"{opened.name}: expected an index, found none: name its columns (--columns, in Python columns); "
             "puffin index --advise tells which pay"
         )
-    return IndexPlan.of(opened, home, found, _rates(opened.state, found.manifest, options))
+    return IndexPlan.of(opened, home, found, _rates(opened, found.manifest, options))
 
 
-def _rates(state: TableState, manifest: IndexManifest, options: IndexOptions) -> dict[Column, float]:
+def _rates(opened: TableSnapshot, manifest: IndexManifest, options: IndexOptions) -> dict[Column, float]:
     """The columns of the index after the run, with their rates of false positives."""
+    state = opened.state
     known = indexed_columns(state, manifest)
     added = () if options.columns is None else state.select_columns(options.columns)
     for column in added:
@@ -185,6 +185,8 @@ def _rates(state: TableState, manifest: IndexManifest, options: IndexOptions) ->
             check_indexable(column.type)
         except UnsupportedTypeError as exc:
             raise UnsupportedTypeError(f"{state.name}: column {column.name!r}: {exc}") from exc
+        if types := opened.unreadable.get(column.field_id):
+            raise UnsupportedError(f"{state.name}: column {column.name}: {types}")
     dropped = set(state.select_columns(options.drop))
     columns = dict.fromkeys((*known, *added))
     given = {} if options.fpp is None else dict.fromkeys(added or columns, options.fpp)

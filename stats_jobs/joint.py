@@ -122,10 +122,8 @@ def columns_of(opened: TableSnapshot, options: Options) -> tuple[Column, ...]:
     """
     named = tuple(column for each in asked_sets(opened, options) for column in each)
     chosen = dict.fromkeys((*_selected(opened, options.columns), *named))
-    unreadable = frozenset() if opened.is_empty else opened.state.unreadable_at(opened.snapshot)
-    for column in [each for each in chosen if each.field_id in unreadable]:
-        before = opened.state.column_type_at(opened.snapshot, column.field_id)
-        types = f"of type {before} at snapshot {opened.snapshot_id}, now {column.type}"
+    for column in [each for each in chosen if each.field_id in opened.unreadable]:
+        types = opened.unreadable[column.field_id]
         if options.columns is not None or column in named:
             raise UnsupportedError(f"{opened.name}: column {column.name}: {types}")
         _log.warning("%s: column %s is left out: %s", opened.name, column.name, types)
@@ -135,8 +133,7 @@ def columns_of(opened: TableSnapshot, options: Options) -> tuple[Column, ...]:
 
 def wanted_sets(target: Target) -> dict[int, tuple[ColumnSet, ...]]:
     """The sets to keep by the field id of their first column: those asked for, and those that our sketch announces."""
-    unreadable = target.opened.state.unreadable_at(target.opened.snapshot)
-    by_id = {id_: each for id_, each in target.opened.columns_by_id.items() if id_ not in unreadable}
+    by_id = {id_: each for id_, each in target.opened.columns_by_id.items() if id_ not in target.opened.unreadable}
     found: dict[int, dict[ColumnSet, None]] = {}
     for columns in asked_sets(target.opened, target.options):
         found.setdefault(columns[0].field_id, {})[columns] = None

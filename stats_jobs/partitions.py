@@ -166,7 +166,9 @@ class _Planner:
             raise Unfit(known.mapping_doubt)
         reading = self._read_since(known.snapshot)
         base = self._target.blobs.require(known, PARTITION_SKETCHES)
-        if any(plain_key(key, self._target.opened.state.tuple_types) != key for key in base.keys):
+        opened = self._target.opened
+        types = opened.state.tuple_types_at(opened.snapshot)
+        if any(plain_key(key, types) != key for key in base.keys):
             raise Unfit("the earlier sketches by partition, of version 0.1.0, write decimals or years in another form")
         wanted = _lg_k_for((set(base.keys) - reading.stale) | reading.partitions)
         if base.lg_k < wanted - _TOLERANCE:

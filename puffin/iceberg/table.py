@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
+from puffin.cached import cached_property
 from puffin.iceberg.stores import stores
 from puffin.storage import Store, store_for
 from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from puffin.tables.partition_rows import PartitionRows
     from puffin.tables.scan_task import FileScanTask, ScanContext
     from puffin.values.column_bounds import Bounds
+
+_log = logging.getLogger(__name__)
 
 
 class IcebergTable(ABC):
@@ -183,12 +187,25 @@ class IcebergSnapshot(TableSnapshot):
     def keeps_partition_statistics(self) -> bool:
         from puffin.iceberg.commit.partition_stats import unified_partition_type
 
-        return bool(unified_partition_type(self.state))
+        return bool(unified_partition_type(self.state)) and not self._retyped_partition_fields
+
+    @cached_property
+    def _retyped_partition_fields(self) -> list[str]:
+        """The partition fields whose values at the snapshot a file of the types of now cannot hold."""
+        if self.is_empty:
+            return []
+        from puffin.iceberg.commit.partition_stats import unified_partition_type
+
+        now, then = (unified_partition_type(self.state, at) for at in (None, self.snapshot))
+        return [field.name for field, before in zip(now, then, strict=True) if field.type != before.type]
 
     def partition_statistics_writer(self) -> PartitionStatisticsWriter | None:
         from puffin.iceberg.commit.partition_stats import partition_statistics, write_partition_statistics
 
         if not self.keeps_partition_statistics():
+            if fields := self._retyped_partition_fields:
+                what = f"no partition statistics file: another type at snapshot {self.snapshot_id} has"
+                _log.warning("%s: %s %s", self.name, what, ", ".join(fields))
             return None
         rows, snapshot_id = partition_statistics(self), self.snapshot.snapshot_id
         return lambda current: write_partition_statistics(rows, current, snapshot_id)

@@ -27,8 +27,11 @@ def lacking_files(opened: TableSnapshot, index: Index, column: Column, fpp: floa
     """
     The files without a filter of a column at this rate, by path; each task is a whole file without deletes.
 
-    A file in which the column is constant needs none. Raises as `TableSnapshot.tasks`.
+    A file in which the column is constant needs none, nor does one that has it in another type. Raises as
+    `TableSnapshot.tasks`.
     """
+    if column.field_id in opened.unreadable:
+        return {}
     state = opened.state
     key = state.key_of(column)
     has = index.paths_of(key, state.mapping_digest(column)) if index.manifest.columns.get(key) == fpp else set()

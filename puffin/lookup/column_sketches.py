@@ -97,7 +97,7 @@ def column_sketch(opened: TableSnapshot, question: Question) -> ColumnSketch:
         raise _error_about(opened, column, NotFoundError("no statistics: the table has no snapshot yet"))
     nearest = known_sketches(opened, [column.field_id])[column.field_id]
     if question.is_of_partitions:
-        is_selected = PartitionFilter(opened.state, question.partitions, question.where)
+        is_selected = PartitionFilter(opened, question.partitions, question.where)
         found, errors = nearest_partition_sketches(nearest, StoredBlobs(opened, [column.field_id]))
         if found is None:
             raise _error_about(opened, column, errors[0] if errors else NotFoundError(NOT_BY_PARTITION))

@@ -229,7 +229,9 @@ class Estimator:
         state = self.opened.state
         if self.opened.is_empty or not any(state.partition_specs.values()):
             return None
-        return Partitions(state.partition_specs, self._type_of, self._partition_rows)
+        retyped = state.retyped_at(self.opened.snapshot)  # values of a filter have the types of now
+        specs = {id_: [f for f in spec if f["source-id"] not in retyped] for id_, spec in state.partition_specs.items()}
+        return Partitions(specs, self._type_of, self._partition_rows)
 
     def _type_of(self, field_id: int) -> str:
         return self.column(field_id).facts.type

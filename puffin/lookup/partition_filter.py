@@ -16,7 +16,7 @@ from puffin.errors import NotFoundError, UsageError
 from puffin.planning.partitions import known_specs, may_pass
 from puffin.tables.document import current_schema
 from puffin.tables.expression import Combination, Constant, Expression, PartitionTest
-from puffin.tables.state import TableState
+from puffin.tables.snapshot import TableSnapshot
 from puffin.values.partition_tuples import PartitionKey, plain_key, value_to_json
 from puffin.values.transforms import result_type, to_partition_value
 
@@ -29,6 +29,7 @@ class PartitionFilter:
     Tells which partitions are selected.
 
     Args:
+        opened: The table; its columns may have had other types at the snapshot.
         partitions: Names such as ``"day=2024-01-02"`` or ``"a=1/b=2"``, with values written as in the paths of data
             files (``%2F`` for a slash), and fields of any partition spec of the table. A name selects the partitions
             that have its value in each of its fields; no names select all partitions.
@@ -40,13 +41,15 @@ class PartitionFilter:
         MissingDependencyError: The filter needs pyiceberg, which is not installed.
     """
 
-    def __init__(self, state: TableState, partitions: Sequence[str] = (), where: str | None = None) -> None:
-        self._types, specs = state.tuple_types, known_specs(state)
-        self._named = [_named(text, specs, state.source_types) for text in partitions]
+    def __init__(self, opened: TableSnapshot, partitions: Sequence[str] = (), where: str | None = None) -> None:
+        state, snapshot = opened.state, None if opened.is_empty else opened.snapshot
+        self._types, specs = state.tuple_types_at(snapshot), known_specs(state, at=snapshot)
+        self._named = [_named(text, specs, state.source_types_at(snapshot)) for text in partitions]
         self._where: Expression = Constant(True)
         if where is not None:
             from puffin.iceberg.filters import FilterParser
 
+            specs = known_specs(state, opened.unreadable.keys(), at=snapshot)  # a filter's values have the types of now
             self._where = FilterParser(current_schema(state.document), specs)(where)
         self._tested: dict[tuple[PartitionTest, str], bool] = {}
         self._known: dict[PartitionKey, bool] = {}

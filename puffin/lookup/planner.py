@@ -21,7 +21,6 @@ from puffin.statistics.resolve import NOT_BY_PARTITION, answer_columns, nearest_
 from puffin.tables.arguments import NameOrPath
 from puffin.tables.base import Column, SnapshotSelector
 from puffin.tables.snapshot import Table, TableSnapshot
-from puffin.tables.state import TableState
 
 if TYPE_CHECKING:
     from puffin.lookup.partition_filter import PartitionFilter
@@ -109,7 +108,7 @@ def answer_from(opened: TableSnapshot, question: Question) -> TableAnswer:
     """As `ndv`, for a table opened with the question's selector."""
     state = opened.state
     chosen = state.select_columns(question.columns)
-    is_selected = _partition_filter(state, question) if question.is_of_partitions else None
+    is_selected = _partition_filter(opened, question) if question.is_of_partitions else None
     match = None if is_selected is None else PartitionMatch(None, None)
     if opened.is_empty:
         missing = tuple(ColumnAnswer.missing(column) for column in chosen)
@@ -127,10 +126,10 @@ def answer_from(opened: TableSnapshot, question: Question) -> TableAnswer:
     return TableAnswer(opened.name, state.format, opened.snapshot.snapshot_id, answers, match)
 
 
-def _partition_filter(state: TableState, question: Question) -> PartitionFilter:
+def _partition_filter(opened: TableSnapshot, question: Question) -> PartitionFilter:
     from puffin.lookup.partition_filter import PartitionFilter
 
-    return PartitionFilter(state, question.partitions, question.where)
+    return PartitionFilter(opened, question.partitions, question.where)
 
 
 def _stored_blobs(opened: TableSnapshot, field_ids: Collection[int]) -> StoredBlobs:

@@ -88,7 +88,7 @@ def status_of(name: str, opened: Callable[[], TableSnapshot]) -> TableStatus:
 def table_status(name: str, opened: TableSnapshot, wanted: Wanted = Wanted()) -> TableStatus:
     """The status of an opened table, as far as it is wanted; PuffinError if its metadata cannot be read."""
     state = opened.state
-    columns = state.select_columns(wanted.columns)
+    columns = tuple(c for c in state.select_columns(wanted.columns) if c.field_id not in opened.unreadable)
     if opened.is_empty or not columns:
         return TableStatus(
             table=name,

@@ -11,15 +11,18 @@ import numpy as np
 import numpy.typing as npt
 
 from puffin.planning.flags import Flags
+from puffin.tables.base import Snapshot
 from puffin.tables.expression import PartitionTest, Predicate
 from puffin.tables.scan_task import FileScanTask
 from puffin.tables.state import TableState
 from puffin.values.partition_tuples import value_from_json
 
 
-def known_specs(state: TableState, without: Set[int] = frozenset()) -> dict[int, list[Mapping[str, Any]]]:
-    """The fields of each partition spec that the tuples of data files have, without those of some columns."""
-    of_tuples = state.tuple_types
+def known_specs(
+    state: TableState, without: Set[int] = frozenset(), *, at: Snapshot | None = None
+) -> dict[int, list[Mapping[str, Any]]]:
+    """The fields of each partition spec that data files of a snapshot have in tuples, without those of some columns."""
+    of_tuples = state.tuple_types_at(at)
     return {
         spec_id: [f for f in spec if f["field-id"] in of_tuples[spec_id] and f["source-id"] not in without]
         for spec_id, spec in state.partition_specs.items()

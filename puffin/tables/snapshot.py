@@ -91,6 +91,16 @@ class TableSnapshot(ABC):
         """The columns of the current schema by field id, as `TableState.columns_at`; raises what `snapshot` raises."""
         return self.state.columns_by_id if self._selected is None else self.state.columns_at(self._selected)
 
+    @cached_property
+    def unreadable(self) -> Mapping[int, str]:
+        """The columns of `TableState.unreadable_at` by field id, each with its types in words."""
+        at = () if self._selected is None else self.state.unreadable_at(self._selected)
+        return {
+            id_: f"of type {self.state.column_type_at(self._selected, id_)} at snapshot {self.snapshot_id}, "
+            f"now {self.state.columns_by_id[id_].type}"
+            for id_ in at
+        }
+
     def of(self: _Opened, selector: SnapshotSelector) -> _Opened:
         """The same version of the metadata, bound to another snapshot."""
         return self if selector == self.selector else dataclasses.replace(self, selector=selector)

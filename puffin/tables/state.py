@@ -197,6 +197,20 @@ class TableState:
 
         return {spec_id: tuple_types(spec, self.source_types) for spec_id, spec in self.partition_specs.items()}
 
+    def source_types_at(self, snapshot: Snapshot | None) -> Mapping[int, str]:
+        """`source_types`, with the type that each of `unreadable_at` had at a snapshot; of now for None."""
+        before = frozenset() if snapshot is None else self.unreadable_at(snapshot)
+        return {**self.source_types, **{id_: str(self.column_type_at(snapshot, id_)) for id_ in before}}
+
+    def tuple_types_at(self, snapshot: Snapshot | None) -> Mapping[int, Mapping[int, str]]:
+        """`tuple_types` of the files of a snapshot; of now for None."""
+        if snapshot is None or not self.unreadable_at(snapshot):
+            return self.tuple_types
+        from puffin.values.partition_tuples import tuple_types
+
+        types = self.source_types_at(snapshot)
+        return {spec_id: tuple_types(spec, types) for spec_id, spec in self.partition_specs.items()}
+
     @cached_property
     def name_mapping(self) -> list[dict[str, Any]] | None:
         """Field ids by name for files without ids (property ``schema.name-mapping.default``), or None."""
@@ -248,8 +262,8 @@ class TableState:
         )
 
     def unreadable_at(self, snapshot: Snapshot) -> frozenset[int]:
-        """The columns of `retyped_at`, if the rows of a snapshot are read under its own schema, see `columns_at`."""
-        return frozenset() if self._own_schema(snapshot) is None else self.retyped_at(snapshot)
+        """The columns of `retyped_at`, if it is known which schema the snapshot has."""
+        return frozenset() if snapshot.schema_id is None else self.retyped_at(snapshot)
 
     def columns_at(self, snapshot: Snapshot) -> Mapping[int, Column]:
         """

@@ -20,6 +20,7 @@ from puffin.errors import ColumnNotFound, NotFoundError, UnsupportedTypeError, U
 from puffin.iceberg.metadata.document import parse_state
 from puffin.lookup.partition_filter import PartitionFilter
 from puffin.values.partition_tuples import partition_key, tuple_types, value_to_json
+from tests.bound import bound
 
 TYPES = {
     "i": "int", "l": "long", "f": "float", "d": "double", "s": "string", "t": "boolean", "day": "date",
@@ -53,7 +54,7 @@ def make_filter(table_document):
     def make(*specs, partitions=(), where=None):
         document = table_document("t", schemas=[SCHEMA])
         document["partition-specs"] = [{"spec-id": i, "fields": list(fields)} for i, fields in enumerate(specs)]
-        return PartitionFilter(parse_state(document, "m.json"), partitions, where)
+        return PartitionFilter(bound(parse_state(document, "m.json")), partitions, where)
 
     return make
 

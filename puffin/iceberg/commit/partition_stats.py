@@ -69,9 +69,11 @@ class PartitionField:
     type: str
 
 
-def unified_partition_type(state: TableState) -> tuple[PartitionField, ...]:
+def unified_partition_type(state: TableState, at: Snapshot | None = None) -> tuple[PartitionField, ...]:
     """
     Every field that any partition spec of the table ever had, by field id, under its newest name.
+
+    Types are those of now, or those that source columns had at a snapshot; see `TableState.source_types_at`.
 
     A field whose source column no schema has is left out, since its type is unknown. A table that was never partitioned
     has no fields.
@@ -80,7 +82,7 @@ def unified_partition_type(state: TableState) -> tuple[PartitionField, ...]:
         UnsupportedTableError: A transform is unknown, or one field id means two things, as version 1 allows.
         CorruptMetadataError: A spec is not in the form of appendix C.
     """
-    types = state.source_types
+    types = state.source_types_at(at)
     unified: dict[int, Mapping[str, Any]] = {}
     try:
         for _, fields in sorted(state.partition_specs.items(), reverse=True):  # the newest first

@@ -51,8 +51,8 @@ def difference_of_snapshots(opened: TableSnapshot, before: Snapshot, after: Snap
     if _any_by_equality(deletes_of_both):
         return _difference_of_plans(opened, before, after)
     return compare_rows(
-        scan_tasks(state, data.before + data_of_both, deletes.before + deletes_of_both),
-        scan_tasks(state, data.after + data_of_both, deletes.after + deletes_of_both),
+        scan_tasks(state, before, data.before + data_of_both, deletes.before + deletes_of_both),
+        scan_tasks(state, after, data.after + data_of_both, deletes.after + deletes_of_both),
     )
 
 

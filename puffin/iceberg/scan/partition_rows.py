@@ -41,7 +41,7 @@ def partition_rows(opened: TableSnapshot) -> list[PartitionRows] | None:
 
 
 def _rows(table: pa.Table, opened: TableSnapshot) -> list[PartitionRows] | None:
-    types = opened.state.tuple_types
+    types = opened.state.tuple_types_at(opened.snapshot)
     columns = {_id_of(field): column for field, column in zip(table.schema, table.columns, strict=True)}
     records: list[int] = columns[_RECORDS].to_pylist()
     fewest = _fewest(records, columns)

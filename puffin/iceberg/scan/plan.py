@@ -78,9 +78,9 @@ class SnapshotPlanner:
     It has the snapshot's delete files, and can be sent to another process.
     """
 
-    def __init__(self, state: TableState, deletes: Iterable[LiveFile]) -> None:
+    def __init__(self, state: TableState, snapshot: Snapshot, deletes: Iterable[LiveFile]) -> None:
         self._columns = state.columns_ever
-        self._types = state.tuple_types
+        self._types = state.tuple_types_at(snapshot)
         self._deletes = list(deletes)
         self._delete_columns = {field_id for file in self._deletes for field_id in file.equality_ids}
         self._index = DeleteIndex(state.partition_specs, state.columns_ever)
@@ -95,7 +95,7 @@ class SnapshotPlanner:
 
         Raises UnsupportedTableError if rows are deleted by values of another type than the column has now.
         """
-        planner = cls(state, deletes)
+        planner = cls(state, snapshot, deletes)
         for field_id in planner._delete_columns & state.unreadable_at(snapshot):
             raise UnsupportedTableError(
                 f"{state.name}: snapshot {snapshot.snapshot_id}: expected equality deletes of columns with their types "
@@ -150,9 +150,11 @@ class SnapshotPlanner:
             raise CorruptMetadataError(f"{file.file_path}: {exc}") from exc
 
 
-def scan_tasks(state: TableState, data: Iterable[LiveFile], deletes: Iterable[LiveFile]) -> tuple[FileScanTask, ...]:
-    """One task for each of these whole data files, with the delete files that apply to it."""
-    return tuple(map(SnapshotPlanner(state, deletes).task_of, data))
+def scan_tasks(
+    state: TableState, snapshot: Snapshot, data: Iterable[LiveFile], deletes: Iterable[LiveFile]
+) -> tuple[FileScanTask, ...]:
+    """One task for each of these whole data files of a snapshot, with the delete files that apply to it."""
+    return tuple(map(SnapshotPlanner(state, snapshot, deletes).task_of, data))
 
 
 def readable(files: Iterable[LiveFile]) -> Iterator[LiveFile]:
