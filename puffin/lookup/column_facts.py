@@ -63,6 +63,7 @@ def facts_of_column(opened: TableSnapshot, column: Column, now: Interval) -> Rea
     (answer,) = answer_columns({column.field_id: nearest}, [column], lambda: stored)
     usable = [each for each in nearest if each.column_mismatch is None]
     sketch = next((each for each in usable if each.blob.snapshot_id == answer.stats_snapshot_id), None)
+    promoted = any(each.is_promoted for each in nearest if each.blob.snapshot_id == answer.stats_snapshot_id)
     summary, distinct = answer.summary or UNKNOWN_SUMMARY, answer.distinct
     is_same = sketch is not None and sketch.age == 0
     added, removed = _changed_since(answer.freshness, summary.row_count, now, is_same=is_same)
@@ -74,8 +75,8 @@ def facts_of_column(opened: TableSnapshot, column: Column, now: Interval) -> Rea
         if sketch is not None and sketch.footer_error is not None:
             errors.append(sketch.footer_error)
     type_ = column.type if sketch is None or sketch.type is None else sketch.type
-    # Without a usable sketch, the stored bounds may be those of other values.
-    least, greatest = (None, None) if sketch is None else (summary.min, summary.max)
+    # Without a usable sketch, the stored bounds may be those of other values, but for those that were promoted.
+    least, greatest = (None, None) if sketch is None and not promoted else (summary.min, summary.max)
     is_required = column.field_id in opened.state.required_columns and not summary.null_count
     is_required &= not opened.columns_by_id[column.field_id].is_absent
     facts = ColumnFacts(

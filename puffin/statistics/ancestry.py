@@ -19,8 +19,8 @@ from puffin.statistics.footers import Footers
 from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
 from puffin.tables.state import TableState
-from puffin.values.column_summary import ColumnSummary, known_sum
-from puffin.values.value_type import hashes_alike
+from puffin.values.column_summary import ColumnSummary, JsonValue, known_sum
+from puffin.values.value_type import hashes_alike, is_promoted
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -68,13 +68,27 @@ class KnownSketch:
 
     @property
     def summary(self) -> ColumnSummary | None:
-        """Its summary, without the values and sizes of another type than the column has now."""
+        """Its summary, without the sizes of another type than the column has now; its values as they were promoted."""
         found = self.properties.summary
         if found is None or self.type is None or self.type == self.column.type:
             return found
         if hashes_alike(self.type, self.column.type):
             return found
-        return dataclasses.replace(found, min=None, max=None, total_bytes=None)
+        return dataclasses.replace(
+            found, min=self._promoted(found.min), max=self._promoted(found.max), total_bytes=None
+        )
+
+    @property
+    def is_promoted(self) -> bool:
+        """Whether its values are those of the column, whose type has been promoted since."""
+        return self.type is not None and is_promoted(self.type, self.column.type) and self.mapping_doubt is None
+
+    def _promoted(self, bound: JsonValue) -> JsonValue:
+        if bound is None or self.type is None or not is_promoted(self.type, self.column.type):
+            return None
+        from puffin.values.stored_bounds import promoted_bound  # needs pyarrow, which a lookup does without
+
+        return promoted_bound(self.type, self.column.type, bound)
 
     @cached_property
     def may_lack_changes(self) -> bool:

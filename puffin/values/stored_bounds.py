@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as arrow_types
 
-from puffin.values.column_bounds import NO_VALUES, UNKNOWN, Bounds, Comparable
+from puffin.values.column_bounds import NO_VALUES, UNKNOWN, Bounds, Comparable, comparable, comparable_to_json
 from puffin.values.column_chunk import Stored
+from puffin.values.column_summary import JsonValue
 from puffin.values.decimals import to_unscaled
 from puffin.values.encoders import unit_nanos
 from puffin.values.json_values import arrow_type as arrow_type_of
@@ -24,6 +25,14 @@ def stored_bounds(column: ValueType, arrow_type: pa.DataType, lower: Stored, upp
         return Bounds.of(_comparable(column, arrow_type, lower), _comparable(column, arrow_type, upper))
     except (ValueError, TypeError, AttributeError, OverflowError):
         return UNKNOWN
+
+
+def promoted_bound(before: str, now: str, bound: JsonValue) -> JsonValue:
+    """A bound in JSON single-value form as one of a type to which its own was promoted; None if it does not fit."""
+    stored = comparable(before, bound)
+    if stored is None or isinstance(stored, str):  # no text is promoted
+        return None
+    return comparable_to_json(now, stored_bounds(ValueType.parse(now), arrow_type_of(before), stored, stored).lower)
 
 
 def array_bounds(column: ValueType, values: pa.Array) -> Bounds:

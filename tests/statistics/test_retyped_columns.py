@@ -109,3 +109,25 @@ def test_rolled_back_table_is_up_to_date_without_a_column_of_another_type(tmp_pa
     assert (status.columns_missing, status.index_files_missing, status.bytes_to_read) == ((), 0, 0)
     with pytest.raises(UnsupportedError, match="column n: of type long at snapshot 1, now string"):
         index(name, IndexOptions(columns=("n",)))
+
+
+@pytest.mark.parametrize(
+    ("before", "values", "now", "low", "high", "where"),
+    [
+        ("int", pa.array([1, 2], pa.int32()), "long", 1, 2, "n > 2"),
+        ("float", pa.array([0.1, 0.7], pa.float32()), "double", 0.10000000149011612, 0.699999988079071, "n > 0.7"),
+        ("date", pa.array([0, 1], pa.date32()), "timestamp", "1970-01-01", "1970-01-02", "n > '1970-01-02T00:00:00'"),
+    ],
+)
+def test_bounds_stay_when_a_type_is_promoted(tmp_path, before, values, now, low, high, where):
+    table = HandMadeTable(tmp_path, [(1, "n", before)])
+    table.snapshot(table.data(table.write("a.parquet", pa.table({"n": values}), {"n": 1}), record_count=2))
+    publish(table)
+    analyze(load_table(str(tmp_path)), Options())
+    table.document = {**load_table(str(tmp_path)).open().state.document}
+    table.evolve([(1, "n", now)])
+    publish(table)
+    (answer,) = puffin.ndv(str(tmp_path), ["n"]).columns
+    midnight = "T00:00:00.000000" if before == "date" else 0
+    assert (answer.summary.min, answer.summary.max) == (low + midnight, high + midnight)
+    assert puffin.estimate(str(tmp_path), where=where).rows.upper == 0
