@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from puffin.cached import cached_property
 from puffin.delta.log.actions import Commit, Metadata, Protocol
-from puffin.delta.log.changed_records import changed_records
+from puffin.delta.log.changed_records import changed_records, with_counted_removals
 from puffin.delta.log.log_files import LOG, commit_name
 from puffin.delta.log.protocol import check_readable
 from puffin.delta.log.replay import LogSegment
@@ -180,7 +180,8 @@ def _versions(segment: LogSegment, statistics: Mapping[int, StatisticsEntry]) ->
     """The versions from the segment's down to the oldest that statistics describe, or that their notes follow."""
     about = [blob.snapshot_id for entry in statistics.values() for blob in entry.blobs]
     oldest = min([*statistics, *about], default=segment.version)
-    commits = segment.commits_left(range(oldest, segment.version + 1))
+    since = segment.commits_left(range(oldest, segment.version + 1))
+    commits = with_counted_removals(since, segment.commits_at_hand)
     for version in range(segment.version, -1, -1):
         if version < oldest:
             commits |= segment.commits_left([version])

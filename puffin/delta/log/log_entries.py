@@ -44,6 +44,11 @@ class LogEntries:
         found |= parsed
         return [found[file] for _, file in entries]
 
+    def kept(self, entries: Iterable[tuple[int, FileInfo]]) -> dict[int, Commit]:
+        """Those of these entries that need not be read, by version."""
+        with self._lock:
+            return {version: self._kept[file] for version, file in entries if file in self._kept}
+
     def _parsed(self, entries: Iterable[tuple[int, FileInfo]]) -> dict[FileInfo, Commit]:
         return {file: parse_commit(self._store.read(file.uri), version, file.uri) for version, file in entries}
 

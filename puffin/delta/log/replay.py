@@ -180,6 +180,10 @@ class LogSegment:
         left = [version for version in versions if version in self._files.commits]
         return dict(zip(left, self._commits_of(left), strict=True))
 
+    def commits_at_hand(self) -> dict[int, Commit]:
+        """The log entries up to this version that were read before and are still in memory."""
+        return self._entries.kept((v, file) for v, file in self._files.commits.items() if v <= self.version)
+
     def timestamp_ms(self, version: int) -> int:
         """
         When a version was committed, in milliseconds since the epoch, UTC.
