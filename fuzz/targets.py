@@ -415,7 +415,7 @@ def index_directory(data: bytes) -> None:
         directory_length=len(stored),
         directory_crc=zlib.crc32(stored),
     )
-    for found in read_directory(entry, BytesSource(stored)):
+    for found in read_directory(entry, BytesSource(stored), "/index"):
         assert found.layout.offset_of((1 << found.layout.lg_blocks) - 1) >= found.layout.offsets[-1]
 
 

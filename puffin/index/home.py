@@ -74,7 +74,7 @@ class IndexHome:
                 continue
             try:
                 with self.open_segment(segment.id) as source:
-                    classes[segment.id] = read_directory(segment, source)
+                    classes[segment.id] = read_directory(segment, source, self.directory)
             except GONE_OR_BROKEN as exc:
                 _log.warning("index segment %s is left out, its files are read again: %s", segment.id, exc)
         return Index(manifest, classes)

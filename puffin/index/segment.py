@@ -249,10 +249,11 @@ def write_segment(column: SegmentColumn, filters: Sequence[FilterRows], director
             )
             return writer.copy(RawBlob(metadata=metadata, stored=stored)).offset
 
+        table = _table_of(directory)
         classes: list[dict[str, Any]] = []
         for lg_blocks in sorted({group.lg_blocks for group in filters}):
             of_size = [group for group in filters if group.lg_blocks == lg_blocks]
-            classes.append(_write_class(lg_blocks, of_size, add))
+            classes.append(_write_class(lg_blocks, of_size, add, table))
         # Segments of two columns may have the same files and sizes; only this keeps one from passing for the other.
         subject = {"column": column.key, "type": column.type, "name-mapping": column.mapping}
         document = {**subject, "classes": classes}
@@ -268,25 +269,30 @@ def write_segment(column: SegmentColumn, filters: Sequence[FilterRows], director
         directory_length=len(stored),
         directory_crc=zlib.crc32(stored),
     )
-    return WrittenSegment(entry, tuple(map(_size_class, classes)))
+    return WrittenSegment(entry, tuple(_size_class(each, table) for each in classes))
 
 
-def read_directory(entry: SegmentEntry, source: FileSource) -> tuple[SizeClass, ...]:
-    """The classes of a segment; CorruptError if the directory is not the one that its manifest entry names."""
+def read_directory(entry: SegmentEntry, source: FileSource, directory: str) -> tuple[SizeClass, ...]:
+    """
+    The classes of a segment in an index directory.
+
+    CorruptError if the segment's directory is not the one that its manifest entry names.
+    """
+    table = _table_of(directory)
     stored = source.read_at(entry.directory_offset, entry.directory_length)
     if len(stored) != entry.directory_length or zlib.crc32(stored) != entry.directory_crc:
         raise CorruptError(f"segment {entry.id}: expected a directory with CRC-32 {entry.directory_crc}, found another")
     try:
         document = json.loads(decompress(ZSTD, stored, offset=entry.directory_offset, limit=_LARGEST_DIRECTORY))
-        return tuple(_size_class(found) for found in typed(document, "classes", list))
+        return tuple(_size_class(found, table) for found in typed(document, "classes", list))
     except (TypeError, AttributeError, ValueError, RecursionError) as exc:
         raise CorruptMetadataError(f"segment {entry.id}: not a directory of an index: {said_by(exc)}") from exc
 
 
 def _write_class(
-    lg_blocks: int, groups: Sequence[FilterRows], add: Callable[[str, bytes, Mapping[str, str]], int]
+    lg_blocks: int, groups: Sequence[FilterRows], add: Callable[[str, bytes, Mapping[str, str]], int], table: str | None
 ) -> dict[str, Any]:
-    files = [path for group in groups for path in group.files]
+    files = [_from_table(path, table) for group in groups for path in group.files]
     per_chunk = min(max(1, CHUNK_BYTES // row_bytes(len(files))), 1 << lg_blocks)
     offsets = []
     for first in range(0, 1 << lg_blocks, per_chunk):
@@ -303,8 +309,21 @@ def _write_class(
     return {"lg-blocks": lg_blocks, "rows-per-chunk": per_chunk, "offsets": offsets, "files": files}
 
 
-def _size_class(document: Mapping[str, Any]) -> SizeClass:
-    files = _texts(typed(document, "files", list))
+def _table_of(directory: str) -> str | None:
+    """The directory of the table to which this one of its index belongs; None if the index has a home elsewhere."""
+    own = f"/{places.FOLDER}/{places.INDEX}"
+    return directory.removesuffix(own) if directory.endswith(own) else None
+
+
+def _from_table(path: str, table: str | None) -> str:
+    """A path as it is stored, so that a table can be moved or copied with its index."""
+    return f".{path[len(table) :]}" if table is not None and path.startswith(f"{table}/") else path
+
+
+def _size_class(document: Mapping[str, Any], table: str | None) -> SizeClass:
+    stored = _texts(typed(document, "files", list))
+    # Two copies of a table may share a home elsewhere; names there have to tell their files apart.
+    files = stored if table is None else tuple(table + path[1:] if path.startswith("./") else path for path in stored)
     found = ClassLayout(
         typed(document, "lg-blocks", int),
         len(files),

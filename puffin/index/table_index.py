@@ -142,7 +142,7 @@ class TableIndex:
     def _open(self, segment: SegmentEntry) -> Sequence[_Placed]:
         if segment.id not in self._placed:  # two threads may both read it, and find the same
             with self.home.open_segment(segment.id) as source:
-                classes = read_directory(segment, source)
+                classes = read_directory(segment, source, self.home.directory)
             self._placed[segment.id] = [
                 _Placed(each.layout, np.array([self._positions.get(path, -1) for path in each.files], np.int64))
                 for each in classes

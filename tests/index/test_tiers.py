@@ -78,4 +78,4 @@ def test_directory_says_what_is_wrong_with_a_class(wrong: dict, message: str) ->
     stored = compress(ZSTD, json.dumps({"classes": [size_class]}).encode())
     entry = dataclasses.replace(segment("s", 0), directory_length=len(stored), directory_crc=zlib.crc32(stored))
     with pytest.raises(CorruptMetadataError, match=f"{message}$"):
-        read_directory(entry, BytesSource(stored))
+        read_directory(entry, BytesSource(stored), "/index")
