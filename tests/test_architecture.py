@@ -41,7 +41,7 @@ ROOMS = {
     "planning": {"cached", "errors", "iceberg", "index", "tables", "values"},
     "lookup": {
         *("cached", "errors", "estimates", "format", "iceberg", "index", "lazy", "load", "planning"),
-        *("sketches", "statistics", "storage", "tables", "values"),
+        *("sketches", "statistics", "storage", "tables", "values", "work_off"),
     },
     "rest_catalog": {"errors", "iceberg", "lookup", "planning", "storage", "tables", "values", "version"},
     "server": {"errors", "inspection", "load", "lookup", "rest_catalog", "storage", "tables", "version"},
@@ -49,7 +49,7 @@ ROOMS = {
         *("errors", "files", "format", "iceberg", "index", "kernels", "load", "no_pandas"),
         *("sketches", "statistics", "storage", "tables", "values", "version", "work_off"),
     },
-    "autopilot": {"clean", "errors", "load", "lookup", "policy", "stats_jobs", "storage", "tables", "work_off"},
+    "autopilot": {"clean", "errors", "load", "lookup", "policy", "stats_jobs", "storage", "tables"},
     "cli": {
         *("autopilot", "no_pandas", "policy"),
         *("clean", "errors", "inspection", "load", "lookup", "planning", "statistics", "storage", "tables", "version"),

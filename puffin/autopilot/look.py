@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any
 
-from puffin.autopilot.calls import Calls
-from puffin.errors import PuffinError, StorageError, UnsupportedError, UsageError, in_one_line, line_about
+from puffin.errors import PuffinError, UnsupportedError, UsageError, in_one_line, line_about
 from puffin.load import FoundTable, Tables
+from puffin.lookup.calls import PATIENCE, Calls, unanswered
 from puffin.lookup.health import TableStatus
 from puffin.lookup.places import EVERY_NAME, NamePatterns, Place, table_key, tables_at
 from puffin.lookup.status import TABLES_AT_ONCE, Wanted, table_status
@@ -29,7 +29,6 @@ from puffin.tables.state import TableState
 
 _log = logging.getLogger(__name__)
 
-PATIENCE = 60.0
 KEPT_SECONDS = 3600.0
 _MOST_DIRECTORIES = 1_000_000  # below one root
 
@@ -209,7 +208,7 @@ class Watcher:
         }
         answers = self._calls.answers(calls, patience)
         return {
-            name: answers.get(("", name), [FoundTable.unlisted(name, None, _unanswered(name, patience))])
+            name: answers.get(("", name), [FoundTable.unlisted(name, None, unanswered(name, patience))])
             for name in places
         }
 
@@ -248,11 +247,7 @@ def look_at(table: CoveredTable, opened: TableSnapshot | None = None) -> SeenTab
 
 def _hanging(table: CoveredTable, patience: float) -> SeenTable:
     name = table.found.name
-    return SeenTable(table, None, TableStatus.of_error(name, _unanswered(name, patience)))
-
-
-def _unanswered(name: str, patience: float) -> StorageError:
-    return StorageError(f"{name}: the storage has not answered for {patience:g} seconds")
+    return SeenTable(table, None, TableStatus.of_error(name, unanswered(name, patience)))
 
 
 def told(exc: Exception, key: str) -> str:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
-from puffin.errors import NotFoundError, PuffinError, SetupError, StorageError, UnsupportedError, UsageError
+from puffin.errors import NotFoundError, PuffinError, UsageError
 from puffin.load import MOST_DIRECTORIES, FoundTable, Tables
 from puffin.storage import local_path, place_of, store_for
 
@@ -61,6 +61,20 @@ class Place:
     names: NamePatterns = EVERY_NAME
     tables: tuple[str, ...] = ()
 
+    @property
+    def name(self) -> str:
+        """What it is called where it cannot be looked into."""
+        return self.namespace or self.catalog or ", ".join(self.roots or self.tables)
+
+    def parts(self) -> list[Place]:
+        """What can be looked into by itself: the catalog or the tables without one, and each root."""
+        rest = [dataclasses.replace(self, roots=())] if self.catalog is not None or self.tables else []
+        roots = dict.fromkeys(self.roots)
+        return rest + [
+            Place(roots=(root,), patterns=self.patterns, directories=self.directories, names=self.names)
+            for root in roots
+        ]
+
 
 def each_once(found: Iterable[FoundTable], known: set[Hashable]) -> Iterator[FoundTable]:
     """
@@ -101,11 +115,10 @@ def tables_at(place: Place, tables: Tables | None = None) -> Iterator[FoundTable
     """
     Find the wanted tables of a place, one by one; ``tables`` lists them, a catalog that is open already if it has one.
 
-    What is below several roots comes once, with its name below the first. A root that cannot be used comes with its
-    error, unless there is nothing beside it.
+    What is below several roots comes once, with its name below the first.
     What cannot be listed may hold wanted tables, whatever its name; only a directory that is excluded itself cannot.
-    Raises UsageError, SetupError, StorageError or UnsupportedError if the catalog or the only root cannot be used, and
-    NotFoundError if that is not a directory.
+    Raises UsageError, SetupError, StorageError or UnsupportedError if the catalog or a root cannot be used, and
+    NotFoundError if a root is not a directory.
     """
     for each in _all_at(place, tables):
         dotted = each.root is None
@@ -125,17 +138,10 @@ def _all_at(place: Place, tables: Tables | None) -> Iterator[FoundTable]:
         root = name if place.catalog is None else None
         named = FoundTable(name, root, None, functools.partial(tables.load, name))
         yield from (named,) if root is None else each_once((named,), known)
-    roots = tuple(dict.fromkeys(place.roots))
-    is_alone = len(roots) == 1 and place.catalog is None and not place.tables
-    for root in roots:
-        try:
-            found = list(located.tables_below(root, place.directories))
-            if not found:
-                _check_directory(root)
-        except (NotFoundError, SetupError, StorageError, UnsupportedError) as exc:
-            if is_alone:
-                raise
-            found = [FoundTable.unlisted(root, None, exc)]
+    for root in place.roots:
+        found = list(located.tables_below(root, place.directories))
+        if not found:
+            _check_directory(root)
         yield from each_once(found, known)
     if place.catalog is None or place.tables:
         return

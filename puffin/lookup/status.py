@@ -8,17 +8,26 @@ read. Manifests are read only if files came or went since the statistics, or if 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
-from puffin.errors import PuffinError, in_one_line, line_about
+from puffin.errors import (
+    NotFoundError,
+    PuffinError,
+    SetupError,
+    StorageError,
+    UnsupportedError,
+    in_one_line,
+    line_about,
+)
 from puffin.index.coverage import indexed_columns, lacking_files
 from puffin.index.home import Index, index_homes
 from puffin.index.manifest import IndexManifest
 from puffin.index.sizes import DEFAULT_FPP
-from puffin.load import FoundTable
+from puffin.load import FoundTable, Tables
+from puffin.lookup.calls import PATIENCE, Calls, unanswered
 from puffin.lookup.health import (
     BEST,
     Loss,
@@ -31,7 +40,7 @@ from puffin.lookup.health import (
     rows_lost,
     upkeep_needed,
 )
-from puffin.lookup.places import Place, tables_at
+from puffin.lookup.places import Place, each_once, tables_at
 from puffin.sketches.sizes import DEFAULT_LG_K
 from puffin.statistics.ancestry import KnownSketch, known_sketches
 from puffin.statistics.bases import AnnouncedBases
@@ -61,18 +70,18 @@ class Wanted:
     no_values: tuple[str, ...] = ()
 
 
-def status(place: Place) -> list[TableStatus]:
+def status(place: Place, patience: float = PATIENCE) -> list[TableStatus]:
     """
     The status of every table at a place, those in need first; a table that cannot be read has its error there.
 
-    A directory that cannot be listed counts as such a table, as does a namespace that the caller did not name. Raises
-    as `tables_at`.
+    A directory that cannot be listed counts as such a table, as does a namespace that the caller did not name, and what
+    is left when nothing has answered for ``patience`` seconds. Raises as `tables_at`, but not for a root beside others.
     """
-    with ThreadPoolExecutor(TABLES_AT_ONCE, thread_name_prefix="puffin-status") as pool:
-        try:
-            found = list(pool.map(_status_of_found, tables_at(place)))
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    tables = dict(enumerate(_found(place, patience)))
+    looks = {at: functools.partial(_status_of_found, table) for at, table in tables.items()}
+    answers = Calls(TABLES_AT_ONCE).answers(looks, patience)
+    silent = (table.name for at, table in tables.items() if at not in answers)
+    found = [*answers.values(), *(TableStatus.of_error(name, unanswered(name, patience)) for name in silent)]
     return sorted(found, key=lambda each: each.need)
 
 
@@ -128,6 +137,29 @@ def table_status(name: str, opened: TableSnapshot, wanted: Wanted = Wanted()) ->
     rows, missing = rows_lost(since.rows_changed_share), columns_lost(len(found.columns_missing), len(columns))
     points, reason = health([rows, missing, index.loss, *_upkeep(opened, plans, known, found)])
     return dataclasses.replace(found, health=points, reason=reason)
+
+
+def _found(place: Place, patience: float) -> Iterator[FoundTable]:
+    """The tables at each part of a place; a part that does not answer comes with that as its error."""
+    parts = place.parts()
+    calls = Calls(TABLES_AT_ONCE)
+    catalog = Tables(place.catalog, place.catalog_properties, heard=calls.heard)
+    located = Tables(heard=calls.heard)
+
+    def find(part: Place) -> list[FoundTable]:
+        try:
+            return list(tables_at(part, located if part.catalog is None else catalog))
+        except (NotFoundError, SetupError, StorageError, UnsupportedError) as exc:
+            if len(parts) == 1 or not part.roots:
+                raise
+            return [FoundTable.unlisted(part.name, None, exc)]
+
+    answers = calls.answers({part.name: functools.partial(find, part) for part in parts}, patience)
+    known = set[Hashable]()
+    for name in (part.name for part in parts):
+        found = answers.get(name, [FoundTable.unlisted(name, None, unanswered(name, patience))])
+        yield from each_once((each for each in found if each.root is not None), known)
+        yield from (each for each in found if each.root is None)
 
 
 def _status_of_found(table: FoundTable) -> TableStatus:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -86,6 +89,20 @@ def test_table_that_cannot_be_read_does_not_stop_the_others(puffin: Callable[...
     assert (run.code, run.stderr) == (1, said)
     text = puffin("status", "--root", root)
     assert (text.code, failed[0]["error"] in text.text) == (1, True)
+
+
+def test_table_that_hangs_does_not_keep_the_process_from_ending(root: Path) -> None:
+    """Nobody writes to a pipe. The command waits for a second here, which is a minute otherwise."""
+    (root / "hangs/metadata").mkdir(parents=True)
+    (root / "hangs/metadata/v1.metadata.json").write_text("{}")
+    os.mkfifo(root / "hangs/metadata/version-hint.text")
+    short = "from puffin.lookup import status; status.status.__defaults__ = (1,); from puffin.cli import main; main()"
+    command = [sys.executable, "-c", short, "status", "--root", str(root), "--json"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    said = f"{root}/hangs: the storage has not answered for 1 seconds"
+    assert (ran.returncode, ran.stderr) == (1, f"puffin: 1 of 4 tables failed: {said}\n")
+    errors = {Path(each["table"]).name: each["error"] for each in json.loads(ran.stdout)["tables"]}
+    assert errors == {"bare": None, "behind": None, "current": None, "hangs": said}
 
 
 def test_directory_that_cannot_be_listed_does_not_hide_the_tables(

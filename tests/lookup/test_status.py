@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from puffin.load import load_table
+from puffin.load import FoundTable, Tables, load_table
 from puffin.lookup.health import Since, TableStatus, about_share
 from puffin.lookup.places import Place
 from puffin.lookup.status import status, table_status
@@ -286,6 +288,23 @@ def test_index_is_not_blamed_for_a_manifest_of_the_table(history):
     (found,) = status(Place(roots=(str(history),)))
     assert (found.health, found.reason) == (0, "the table cannot be read")
     assert ".avro" in str(found.error)
+
+
+def test_root_that_hangs_does_not_keep_the_others(analyzed, tmp_path, monkeypatch):
+    answer, tables_below = threading.Event(), Tables.tables_below
+
+    def listed(tables: Tables, root: str, most: int) -> Iterator[FoundTable]:
+        if root.endswith("hangs"):
+            answer.wait(60)
+        return tables_below(tables, root, most)
+
+    monkeypatch.setattr(Tables, "tables_below", listed)
+    try:
+        found = status(Place(roots=(f"{tmp_path}/hangs", str(analyzed))), patience=0.5)
+    finally:
+        answer.set()
+    said = f"{tmp_path}/hangs: the storage has not answered for 0.5 seconds"
+    assert [(each.table, each.error) for each in found] == [(f"{tmp_path}/hangs", said), (str(analyzed), None)]
 
 
 def test_current_table_costs_neither_manifests_nor_data_files(history, opened):

@@ -14,7 +14,10 @@ from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
+from puffin.errors import StorageError
 from puffin.work_off import fulfil, taken
+
+PATIENCE = 60.0
 
 _K = TypeVar("_K", bound=Hashable)
 _T = TypeVar("_T")
@@ -56,3 +59,8 @@ class Calls:
             if future.set_running_or_notify_cancel():
                 fulfil(future, call)
                 self.heard()
+
+
+def unanswered(name: str, patience: float) -> StorageError:
+    """The error of what was left when the patience of a call was over."""
+    return StorageError(f"{name}: the storage has not answered for {patience:g} seconds")
