@@ -77,7 +77,7 @@ def command(
     def listen(event: Event) -> None:
         events.append(event)
         if not json_output:
-            print_lines([_line(event)])
+            print_lines([run_line(event)])
 
     pilot = Autopilot(policy, listen, verbose=stderr.spark_may_print, writes=not dry_run, stopped=stopped)
     signals.then = stopped.set
@@ -157,6 +157,16 @@ def alongside_server(pilot: Autopilot) -> Iterator[Callable[[], None]]:
             _end_within(_GRACE_BESIDE, thread)
 
 
+def run_line(event: Event) -> str:
+    """What became of a table, for people."""
+    name = with_catalog(event.table, event.catalog)
+    if event.error is not None:
+        return f"{name}: {event.action} {event.outcome}: {event.error}"
+    work, elapsed = event.work, event.elapsed_seconds
+    read = f", {human_bytes(work.bytes_read)} read in {elapsed:.1f} s" if work.rows_read else ""
+    return f"{name}: {event.action} {event.outcome} ({event.reason}){read}"
+
+
 def _thread(run: Callable[[], object]) -> threading.Thread:
     return threading.Thread(target=run, name="puffin-autopilot", daemon=True)
 
@@ -180,7 +190,7 @@ def _end(ctx: click.Context, pilot: Autopilot, verdicts: Sequence[Verdict], even
     else:
         print_lines([_summary(pilot, verdicts, events)])
     broken = {each.seen.key: why_broken(each) for each in verdicts if each.state == "broken"}
-    failures = [*broken.values(), *(_line(event) for event in events if event.outcome == "failed")]
+    failures = [*broken.values(), *(run_line(event) for event in events if event.outcome == "failed")]
     fail_if_any(ctx, failures, len(verdicts), see="" if ctx.params["dry_run"] else "--dry-run")
 
 
@@ -227,12 +237,3 @@ def _row(verdict: Verdict, may_start: bool | None) -> tuple[str, ...]:
     state = "not now" if may_start is False else verdict.state
     size = human_bytes(verdict.bytes) if verdict.statistics or verdict.index else "-"
     return state, with_catalog(verdict.seen.name, verdict.seen.catalog), size, verdict.why
-
-
-def _line(event: Event) -> str:
-    name = with_catalog(event.table, event.catalog)
-    if event.error is not None:
-        return f"{name}: {event.action} {event.outcome}: {event.error}"
-    work, elapsed = event.work, event.elapsed_seconds
-    read = f", {human_bytes(work.bytes_read)} read in {elapsed:.1f} s" if work.rows_read else ""
-    return f"{name}: {event.action} {event.outcome} ({event.reason}){read}"

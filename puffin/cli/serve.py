@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from puffin.cli.diagnostics import Diagnostics, diagnostics_of
-from puffin.cli.logs import errors_shown
+from puffin.cli.logs import errors_shown, json_line
 from puffin.cli.options import as_json, catalog_property, check_catalog, diagnostics, log_format
+from puffin.cli.render import printable
 
 if TYPE_CHECKING:
+    from puffin.autopilot.events import Event
     from puffin.autopilot.pilot import Autopilot
     from puffin.policy.model import Policy
 
@@ -162,11 +164,21 @@ def command(
 
 
 def _autopilot(file: str, stderr: Diagnostics) -> Autopilot:
-    """The autopilot of a policy file; its runs are logged."""
+    """The autopilot of a policy file; its runs are told on stderr, by the log if that is shown."""
     from puffin.autopilot.pilot import Autopilot
     from puffin.policy.document import read_policy
 
-    return Autopilot(read_policy(file), verbose=stderr.spark_may_print)
+    listener = None if stderr.verbose else functools.partial(_tell, stderr)
+    return Autopilot(read_policy(file), listener, verbose=stderr.spark_may_print)
+
+
+def _tell(stderr: Diagnostics, event: Event) -> None:
+    from puffin.cli.autopilot import run_line
+
+    if not stderr.is_json:
+        click.echo(printable(run_line(event)), err=True)
+    elif event.outcome != "failed":  # failures have their lines in the log
+        click.echo(json_line(run_line(event), table=event.table), err=True)
 
 
 def _autopilot_settings(pilot: Autopilot) -> dict[str, Any]:
@@ -192,8 +204,6 @@ def _announce(stderr: Diagnostics, host: str, port: int, *, is_guarded: bool, as
     if not is_guarded and not is_loopback(host):
         messages.append("no --token-file: whoever reaches this address can read statistics")
     if stderr.is_json:
-        from puffin.cli.logs import json_line
-
         messages = list(map(json_line, messages))
     for message in messages:
         click.echo(message, err=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import logging
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +16,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from puffin.autopilot.events import Event
+from puffin.autopilot.pilot import Autopilot
 from puffin.cli import main
 from stats_jobs import analyze
 
@@ -43,6 +48,7 @@ def test_server_answers_with_what_its_autopilot_computed(process_of: Callable[..
     began = time.monotonic()
     assert process.stop() == 0
     assert time.monotonic() - began < PATIENCE / 2
+    assert process.logged().startswith(f"{table}: statistics done (there are no statistics), ")
 
 
 def test_server_serves_what_the_policy_covers(
@@ -84,6 +90,32 @@ def test_errors_of_the_autopilot_are_shown(
     with pytest.raises(SystemExit):
         main(["serve", "--policy", str(policy)])
     assert capsys.readouterr().err == "puffin: lake/t: statistics failed: why\n"
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_every_run_has_one_line_on_stderr(
+    log_format: str, policy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = Event(seconds=0.0, table="t", catalog="prod", action="statistics", outcome="done", reason="why")
+    failed = dataclasses.replace(ran, outcome="failed", error="too hot")
+
+    def serve(_: object, host: str, port: int, on_start: Callable[[str, int], None]) -> None:
+        on_start(host, port)
+        for thread in threading.enumerate():
+            if thread.name == "puffin-autopilot":
+                thread.join(PATIENCE)
+
+    monkeypatch.setattr("puffin.server.process.serve", serve)
+    monkeypatch.setattr(Autopilot, "run", lambda pilot: [pilot._tell(ran), pilot._tell(failed)])
+    with pytest.raises(SystemExit):
+        main(["serve", "--policy", str(policy), "--log-format", log_format])
+    _, *lines = capsys.readouterr().err.splitlines()
+    if log_format == "text":
+        assert lines == ["prod: t: statistics done (why)", "prod: t: statistics failed: too hot"]
+    else:
+        told = [json.loads(line) for line in lines]
+        assert [(each["table"], each["level"]) for each in told] == [("t", "INFO"), ("t", "ERROR")]
+        assert "too hot" in told[1]["message"]
 
 
 def test_every_answer_about_a_table_is_told(tmp_path: Path, client_of: Callable[..., Any]) -> None:
