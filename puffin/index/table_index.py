@@ -5,14 +5,13 @@ A value touches one block in every filter of a size, and these stand side by sid
 each size and segment. Segments never change: where their files stand in the list is found once, and ranges are kept.
 
 An index can only be too cautious. A file that no segment has may hold the value; so may every file of a segment that
-cannot be read or fails a checksum, which is logged.
+cannot be read or fails a checksum, which a probe tells.
 """
 
 from __future__ import annotations
 
 import copy
 import dataclasses
-import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -32,8 +31,6 @@ from puffin.storage import Store
 from puffin.values.serialized import WordArray
 
 _BLOCK_CACHE_BYTES = 64 * 1024 * 1024
-
-_log = logging.getLogger(__name__)
 
 
 class RowCache:
@@ -116,7 +113,7 @@ class TableIndex:
                 for placed in self._open(segment):
                     found[placed.places[placed.places >= 0]] = True
             except PuffinError as exc:
-                unread.append(_left_out(segment, exc))
+                unread.append(f"index segment {segment.id} is left out: {exc}")
         return Probe(found, tuple(unread))
 
     def may_hold(self, column: ColumnKey, values: Sequence[Any]) -> Probe:
@@ -133,7 +130,7 @@ class TableIndex:
                     found = self._probe(segment, placed.layout, wanted)
                     kept[placed.places[(placed.places >= 0) & ~found]] = False
             except PuffinError as exc:
-                unread.append(_left_out(segment, exc))
+                unread.append(f"index segment {segment.id} is left out: {exc}")
         return Probe(kept, tuple(unread))
 
     def _segments_of(self, column: ColumnKey) -> list[SegmentEntry]:
@@ -164,9 +161,3 @@ class TableIndex:
             return row
 
         return self._rows.get((segment.id, layout.lg_blocks, block), load)
-
-
-def _left_out(segment: SegmentEntry, exc: PuffinError) -> str:
-    warning = f"index segment {segment.id} is left out: {exc}"
-    _log.warning("%s", warning)
-    return warning

@@ -175,7 +175,8 @@ class Planner:
         The files of the snapshot that can hold rows that match the filter; all of them without a filter.
 
         ``index`` is what `find_index` found earlier, or `NO_INDEX` to do without; by default the newest is looked for.
-        An index that cannot be used is a warning. Raises what a `filter_parser` and `TableSnapshot.tasks` raise.
+        An index that cannot be used is a warning, and so is a segment that cannot be read. Each is logged once. Raises
+        what a `filter_parser` and `TableSnapshot.tasks` raise.
         """
         opened, files = self._opened, self._files
         expression = Constant(True) if where is None else self._parse(where)
@@ -185,7 +186,7 @@ class Planner:
         asked = tuple(predicates(expression))
         self._load_metrics({each.field_id for each in asked})
         excludes: list[Pruned] = []
-        lines = list(found.warnings)
+        not_read: list[str] = []
 
         def answers() -> Iterator[Flags]:  # one at a time: a filter may have many predicates, and a table many files
             sought = 0
@@ -193,12 +194,15 @@ class Planner:
                 sought += len(each.values)
                 answer = self._answer(each, found.index if sought <= _MOST_SOUGHT else None)
                 excludes.append(answer.excludes)
-                lines.extend(answer.unread)
+                not_read.extend(answer.unread)
                 yield answer.after_steps
 
         left = _evaluate(expression, (3, len(files.tasks)), answers())
         counts = [len(files.tasks), *map(count, left)]
-        used, unread = self._used(asked, found.index)
+        used, uncounted = self._used(asked, found.index)
+        unread = dict.fromkeys((*not_read, *uncounted))
+        for line in unread:
+            _log.warning("%s: %s", opened.name, line)
         return FilePlan(
             table=opened.name,
             format=opened.state.format,
@@ -209,7 +213,7 @@ class Planner:
             kept=left[-1],
             pruned=Pruned(*(before - after for before, after in itertools.pairwise(counts))),
             index=used,
-            warnings=tuple(dict.fromkeys((*lines, *unread))),
+            warnings=(*found.warnings, *unread),
             predicates=tuple(itertools.starmap(PredicateReport, zip(map(str, asked), excludes, strict=True))),
             partition_names=files.partitions.names,
             location=opened.state.location,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import logging
 import zlib
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -33,7 +32,6 @@ from puffin.tables.snapshot import CURRENT, TableSnapshot
 ALL = "all"  # which snapshots a client asks for; the others are those of "refs"
 _DIGEST_BYTES = 16
 
-_log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
@@ -158,8 +156,6 @@ class ServedCatalog:
 
 def scan_of(opened: TableSnapshot, plan: FilePlan, request: ScanRequest) -> PlannedScan:
     """The answers to a request that has this plan; reads the statistics that the client asks for."""
-    for warning in plan.warnings:
-        _log.warning("%s: %s", opened.name, warning)
     if not request.of_pyiceberg:
         check_names(request.filter, opened.state)
     state, residual = opened.state, residual_of(request, opened.state)

@@ -226,6 +226,17 @@ def test_broken_segment_never_hides_a_file(table: Table) -> None:
             assert matched == found[key] or plan.warnings
 
 
+def test_segment_that_cannot_be_read_is_logged_once_for_each_plan(
+    table: Table, caplog: pytest.LogCaptureFixture
+) -> None:
+    key, other = table.append(2)
+    indexed(table, "k")
+    (file,) = table.segment_files()
+    file.write_bytes(b"")
+    (warning,) = table.plan(f"k = {key} or k = {other} or k in (1, 2)").warnings
+    assert caplog.messages == [f"{table.path}: {warning}"]
+
+
 def test_segment_of_another_column_never_hides_a_file(table: Table) -> None:
     """Both have one filter, of the same size and file."""
     (key,) = table.append()
