@@ -54,15 +54,15 @@ def _advice(name: str, chosen: TableOptions, columns: Sequence[str] | None, fpp:
 
 
 def _lines(advice: IndexAdvice) -> list[str]:
-    head = ("column", "type", "ndv", "overlap", "files per key", "with index", "size", "index it?", "")
-    rows = [head, *map(_row, advice.columns)]
+    head = ("column", "type", "ndv", "overlap", "files per key", "with index", "size", "indexed", "index it?", "")
+    rows = [head, *(_row(each, advice.files_total) for each in advice.columns)]
     return [
         f"{advice.table} ({advice.format}, {at_snapshot(advice.snapshot_id)}), {counted(advice.files_total, 'file')}",
-        *aligned(rows, right=range(2, 7)),
+        *aligned(rows, right=range(2, 8)),
     ]
 
 
-def _row(each: ColumnAdvice) -> tuple[str, ...]:
+def _row(each: ColumnAdvice, total: int) -> tuple[str, ...]:
     return (
         each.column.name,
         each.column.type,
@@ -71,6 +71,7 @@ def _row(each: ColumnAdvice) -> tuple[str, ...]:
         "-" if each.by_bounds is None else f"{each.by_bounds:,.1f}",
         "-" if each.by_index is None else f"{each.by_index:,.1f}",
         "-" if each.bytes is None else human_bytes(each.bytes),
+        f"{each.files_indexed:,} of {total:,}" if each.files_indexed else "-" if each.files_indexed == 0 else "unknown",
         "yes" if each.recommended else "no",
         each.reason,
     )

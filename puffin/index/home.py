@@ -124,6 +124,19 @@ def index_homes(opened: TableSnapshot) -> list[IndexHome]:
     return [IndexHome.of(opened, home) for home in places.known_homes(opened.state)]
 
 
+def index_of(opened: TableSnapshot) -> Index:
+    """
+    The index of a table, in the first of its homes that has one, as for a planner; an empty one if none has.
+
+    Raises as `IndexHome.read`.
+    """
+    for home in index_homes(opened):
+        index = home.read()
+        if index.manifest.version:
+            return index
+    return Index(IndexManifest(), {})
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Index:
     """A manifest, and the size classes of its readable segments by id."""

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+from puffin.errors import PuffinError
+from puffin.index.coverage import indexed_columns, lacking_files
 from puffin.index.file_filters import expected_rows
+from puffin.index.home import index_of
 from puffin.lookup.estimates import Estimator
 from puffin.lookup.planner import answer_from
 from puffin.lookup.question import Question
 from puffin.planning.advice import ColumnAdvice, IndexFacts, advise_column, chosen_rate
 from puffin.tables.base import Column
 from puffin.tables.scan_task import FileScanTask
-from puffin.tables.snapshot import Table
+from puffin.tables.snapshot import Table, TableSnapshot
 from puffin.tables.state import TableState
+
+_log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,6 +58,7 @@ def advise(table: Table, columns: Sequence[str] | None = None, fpp: float | None
     tasks = () if opened.is_empty else opened.tasks
     metrics = opened.file_metrics(chosen) if tasks else {}
     rows = [expected_rows(task.data_file) for task in tasks]
+    indexed = _files_indexed(opened, len(tasks))
     estimator, found = Estimator(opened), []
     for column, answer in zip(chosen, answers, strict=True):
         distinct = answer.distinct
@@ -65,8 +72,20 @@ def advise(table: Table, columns: Sequence[str] | None = None, fpp: float | None
             is_constant=_constant(state, column, tasks),
             buckets=_buckets(state, column, tasks),
         )
-        found.append(advise_column(facts, rate))
+        of_index = None if indexed is None else indexed.get(column, 0)
+        found.append(dataclasses.replace(advise_column(facts, rate), files_indexed=of_index))
     return IndexAdvice(opened.name, state.format, opened.snapshot_id, len(tasks), tuple(found))
+
+
+def _files_indexed(opened: TableSnapshot, total: int) -> dict[Column, int] | None:
+    """How many of the table's files each indexed column has filters for; None if the index cannot be read."""
+    try:
+        index = index_of(opened)
+    except PuffinError as exc:
+        _log.warning("%s: the index is not known: %s", opened.name, exc)
+        return None
+    rates = indexed_columns(opened.state, index.manifest)
+    return {column: total - len(lacking_files(opened, index, column, rate)) for column, rate in rates.items()}
 
 
 def _constant(state: TableState, column: Column, tasks: Sequence[FileScanTask]) -> list[bool]:

@@ -23,8 +23,7 @@ from puffin.errors import (
     line_about,
 )
 from puffin.index.coverage import indexed_columns, lacking_files
-from puffin.index.home import Index, index_homes
-from puffin.index.manifest import IndexManifest
+from puffin.index.home import Index, index_of
 from puffin.index.sizes import DEFAULT_FPP
 from puffin.load import FoundTable, Tables
 from puffin.lookup.calls import PATIENCE, Calls, unanswered
@@ -290,7 +289,7 @@ class _IndexCover:
     def of(cls, opened: TableSnapshot, wanted: Sequence[str]) -> _IndexCover:
         """PuffinError if manifests of the table cannot be read, which is no fault of the index."""
         try:
-            index = _newest_index(opened)
+            index = index_of(opened)
         except PuffinError as exc:
             _log.info("%s: the index is not known: %s", opened.name, exc)
             return cls(missing=None, bytes=None, loss=broken_index(in_one_line(exc)))
@@ -308,12 +307,3 @@ class _IndexCover:
         total = len(opened.tasks) if rates else 0
         names = tuple(column.name for column in there)
         return cls(names, len(lacking), sum(lacking.values()), index_lost(len(lacking), total))
-
-
-def _newest_index(opened: TableSnapshot) -> Index:
-    """The first of the table's homes that has an index counts, as for a planner; an empty one if none has."""
-    for home in index_homes(opened):
-        index = home.read()
-        if index.manifest.version:
-            return index
-    return Index(IndexManifest(), {})

@@ -59,6 +59,7 @@ class ColumnAdvice:
         by_bounds: The expected files per key with bounds only.
         by_index: The same with an index.
         bytes: Of the index.
+        files_indexed: How many files need no run of ``puffin index`` for this column; 0 if the index lacks it.
         reason: Why it is recommended or not, in a few words.
     """
 
@@ -68,6 +69,7 @@ class ColumnAdvice:
     by_bounds: float | None = None
     by_index: float | None = None
     bytes: int | None = None
+    files_indexed: int | None = None
     recommended: bool = False
     reason: str
 
@@ -81,6 +83,7 @@ class ColumnAdvice:
             "files-per-key-bounds": _rounded(self.by_bounds),
             "files-per-key-index": _rounded(self.by_index),
             "bytes": self.bytes,
+            "files-indexed": self.files_indexed,
             "recommended": self.recommended,
             "reason": self.reason,
         }

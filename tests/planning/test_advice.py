@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import re
 import subprocess
 import sys
 import uuid
@@ -174,7 +175,7 @@ def test_document_has_the_keys_of_the_contract(advice: IndexAdvice) -> None:
     for column in document["columns"]:
         assert list(column) == [
             *("column", "field-id", "type", "ndv", "overlap", "files-per-key-bounds", "files-per-key-index"),
-            *("bytes", "recommended", "reason"),
+            *("bytes", "files-indexed", "recommended", "reason"),
         ]
     assert json.dumps(document)
 
@@ -193,6 +194,18 @@ def test_advice_opens_no_data_file(tmp_path: Path) -> None:
     (found,) = advise(load_table(path)).columns
     assert found.recommended
     assert found.ndv is None
+
+
+def test_advice_says_what_is_indexed_already(tmp_path: Path) -> None:
+    path = small_table(tmp_path, [{"k": [1, 2], "s": ["a", "b"]}] * 3)
+    index(path, IndexOptions(columns=("k",)))
+    small_table(tmp_path, [{"k": [1, 2], "s": ["a", "b"]}])
+    assert [each.files_indexed for each in advise(load_table(path)).columns] == [3, 0]
+    ran = CliRunner().invoke(_puffin, ["index", path, "--advise"], obj=Diagnostics())
+    assert [re.split("  +", line)[-3] for line in ran.stdout.splitlines()[2:]] == ["3 of 4", "-"]
+    for manifest in Path(path).rglob("index/0*/*"):
+        manifest.write_bytes(b"{}")
+    assert [each.files_indexed for each in advise(load_table(path)).columns] == [None, None]
 
 
 def test_without_statistics_repeated_bounds_are_a_doubt(tmp_path: Path) -> None:
@@ -264,7 +277,7 @@ def test_command_prints_a_table_or_json(table: str) -> None:
     ran = CliRunner().invoke(_puffin, ["index", table, "--advise", "--columns", "random,few"], obj=Diagnostics())
     assert ran.exit_code == 0, ran.output
     _, head, *rows = ran.stdout.splitlines()
-    assert " ".join(head.split()) == "column type ndv overlap files per key with index size index it?"
+    assert " ".join(head.split()) == "column type ndv overlap files per key with index size indexed index it?"
     assert [(row.split()[0], "yes" in row.split()) for row in rows] == [("random", True), ("few", False)]
     ran = CliRunner().invoke(_puffin, ["index", table, "--advise", "--json"], obj=Diagnostics())
     assert json.loads(ran.stdout) == advise(load_table(table)).to_json()
