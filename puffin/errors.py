@@ -35,8 +35,13 @@ each is the ``__cause__`` of one of these.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+_LONGEST_NAME = 64
+_MOST_CANDIDATES = 500
+_LEAST_LIKENESS = 0.75
 
 
 class PuffinError(Exception):
@@ -199,3 +204,20 @@ def said_by(error: Exception) -> str:
     if isinstance(error, KeyError) and error.args:
         return f"expected a key {error.args[0]!r}, found none"
     return in_one_line(error)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the known one that was probably meant, or nothing."""
+    import difflib  # only those who have made a mistake need it
+
+    # Comparing takes time with the square of the lengths, and a server's callers choose the name.
+    candidates = [each for each in itertools.islice(known, _MOST_CANDIDATES) if len(each) <= _LONGEST_NAME]
+    if len(name) > _LONGEST_NAME:
+        return ""
+    same = [each for each in candidates if _folded(each) == _folded(name)]
+    found = same or difflib.get_close_matches(name, candidates, 1, _LEAST_LIKENESS)
+    return f"; did you mean {found[0]!r}?" if found else ""
+
+
+def _folded(name: str) -> str:
+    return "".join(name.split()).casefold()

@@ -18,7 +18,7 @@ import click
 
 from puffin.cli.diagnostics import Diagnostics
 from puffin.cli.options import silence_logs
-from puffin.errors import PuffinError, UsageError
+from puffin.errors import PuffinError, UsageError, did_you_mean
 
 _COMMANDS = (
     *("analyze", "autopilot", "clean", "dump", "estimate", "estimate-join", "index"),
@@ -71,8 +71,6 @@ class _LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as exc:
-            from puffin.tables.arguments import did_you_mean
-
             raise click.UsageError(f"{exc.message.rstrip('.')}{did_you_mean(args[0], _COMMANDS)}", ctx) from exc
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -8,9 +8,15 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from puffin.errors import ColumnNotFound, MissingDependencyError, PuffinError, UnsupportedTypeError, UsageError
+from puffin.errors import (
+    ColumnNotFound,
+    MissingDependencyError,
+    PuffinError,
+    UnsupportedTypeError,
+    UsageError,
+    did_you_mean,
+)
 from puffin.iceberg.simple_filter import Simple, SimpleTest, read_filter
-from puffin.tables.arguments import did_you_mean
 from puffin.tables.schema import fields_of
 
 _UNKNOWN_FIELD = re.compile(r"Could not find field with name (.*), case_sensitive=.*")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from puffin.errors import PolicyError
+from puffin.errors import PolicyError, did_you_mean
 
 if TYPE_CHECKING:
     from yaml.nodes import Node
@@ -195,7 +195,8 @@ class Fields:
         known = ", ".join(dict.fromkeys(self._known))
         for name, (key, _) in self._values.items():
             if name not in self._known:
-                self._mistakes.add(line_of(key), f"{self.at(name)}: expected one of {known}, found an unknown key")
+                found = f"found an unknown key{did_you_mean(name, self._known)}"
+                self._mistakes.add(line_of(key), f"{self.at(name)}: expected one of {known}, {found}")
 
 
 def _some_text(text: str) -> str:

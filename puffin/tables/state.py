@@ -8,9 +8,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, TypeVar
 
 from puffin.cached import cached_property
-from puffin.errors import ColumnNotFound, CorruptMetadataError, SnapshotNotFound, UnsupportedTypeError, said_by
+from puffin.errors import (
+    ColumnNotFound,
+    CorruptMetadataError,
+    SnapshotNotFound,
+    UnsupportedTypeError,
+    did_you_mean,
+    said_by,
+)
 from puffin.storage import FileInfo
-from puffin.tables.arguments import did_you_mean
 from puffin.tables.base import Column, Snapshot, SnapshotSelector, StatisticsEntry, natural_number
 from puffin.tables.document import (
     NAME_MAPPING,

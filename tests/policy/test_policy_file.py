@@ -213,6 +213,11 @@ def test_columns_without_values_are_all_none_or_those_of_a_list(text: str, patte
             "rules[0].due.rows: expected one of rows-changed, snapshots, age, index-files, at-most-every, "
             "found an unknown key",
         ),
+        (
+            "due: {row-changed: 5%}",
+            "rules[0].due.row-changed: expected one of rows-changed, snapshots, age, index-files, at-most-every, "
+            "found an unknown key; did you mean 'rows-changed'?",
+        ),
     ],
 )  # fmt: skip
 def test_mistake_in_a_rule_is_one_line(rule: str, said: str) -> None:
