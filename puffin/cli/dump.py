@@ -13,8 +13,8 @@ import click
 
 from puffin.cli.options import CatalogChoice, as_json, diagnostics, of_catalog, silence_logs, stored_files
 from puffin.cli.render import counted, exact_bytes, print_bytes, print_result
-from puffin.errors import CorruptError, FileNotFound, UnsupportedCodecError
-from puffin.storage import FileSource, open_source
+from puffin.errors import CorruptError, FileNotFound, TableNotFound, UnsupportedCodecError
+from puffin.storage import FileSource, has_query, open_source, store_for
 from puffin.storage.uri import local_name
 from puffin.version import APPLICATION
 
@@ -61,13 +61,26 @@ def command(*, file: str, catalog: CatalogChoice, blob: int | None, raw: bool, j
 
 def _found(name: str, catalog: CatalogChoice) -> tuple[str, Callable[[str], FileSource]]:
     """The Puffin file of this name, or the one with the statistics of the table of this name; and what opens it."""
-    if catalog.name is None and not os.path.isdir(local_name(name) or ""):  # noqa: PTH112 - importing Path takes long
+    if catalog.name is None and not _may_be_table(name):
         return name, open_source
     from puffin.lookup.cached_lookup import Lookup
 
     silence_logs()
     lookup = Lookup(**catalog.arguments)
-    return lookup.ndv(name).statistics_path, functools.partial(lookup.open_statistics, name)
+    try:
+        return lookup.ndv(name).statistics_path, functools.partial(lookup.open_statistics, name)
+    except TableNotFound:
+        if local_name(name) is not None or catalog.name is not None:
+            raise
+        return name, open_source  # which says that no file is there either
+
+
+def _may_be_table(name: str) -> bool:
+    """Whether a directory has this name, or, in an object store, no file has it."""
+    local = local_name(name)
+    if local is not None:
+        return os.path.isdir(local)  # noqa: PTH112 - importing Path takes long
+    return not has_query(name) and store_for(name).find(name) is None
 
 
 @contextmanager

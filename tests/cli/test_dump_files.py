@@ -37,6 +37,22 @@ def test_dump_of_a_table_shows_the_file_that_answers(puffin, tmp_path):
     )
 
 
+def test_dump_of_a_table_in_an_object_store_shows_the_file_that_answers(puffin, tmp_path):
+    write_deltalake(tmp_path / "t", pa.table({"k": [1, 2, 3]}))
+    puffin("analyze", tmp_path / "t")
+    memory = fsspec.filesystem("memory")
+    memory.put(str(tmp_path / "t"), "memory://dump/t", recursive=True)
+    try:
+        document = puffin("dump", "memory://dump/t", "--json").document
+        assert document["path"].startswith("memory://dump/t/_delta_log/_puffin_sidecar/")
+        assert document == puffin("dump", document["path"], "--json").document
+        for absent in ("memory://dump/absent", "memory://dump/t/_delta_log/absent.stats"):
+            run = puffin("dump", absent)
+            assert (run.code, run.stderr) == (1, f"puffin: {absent}: no such file or directory\n")
+    finally:
+        memory.rm("memory://dump", recursive=True)
+
+
 def test_dump_of_a_catalogs_table_shows_the_file_that_answers(puffin, tmp_path):
     properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": tmp_path.as_uri()}
     catalog = SqlCatalog("prod", **properties)
