@@ -235,6 +235,7 @@ class TablesDocument(Document):
     tables: list[ListedTableDocument]
     unreadable: list[str] = Field(description="Names of this page that cannot be read or listed, or not in time.")
     next: str | None = Field(description="What `after` has to be for the next page; null if this is the last.")
+    truncated: bool = Field(False, description="Only there, and true, if more tables were found than a list considers.")
 
 
 class TableStatusDocument(Document):
@@ -262,6 +263,7 @@ class StatusDocument(Document):
     """Every table, the lowest health first."""
 
     tables: list[TableStatusDocument]
+    truncated: bool = Field(False, description="As in the list of tables.")
 
 
 class PointDocument(Document):

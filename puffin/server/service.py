@@ -14,8 +14,8 @@ import itertools
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from puffin.errors import (
     CorruptError,
@@ -53,6 +53,7 @@ _STATUS_AT_ONCE = 16  # tables, so that other requests find free threads
 
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
+_Listed: TypeAlias = "tuple[list[FoundTable], dict[str, bool]]"  # by name; and what an answer says if there are more
 
 
 class _Answer(Protocol):
@@ -176,7 +177,7 @@ class Service:
     async def tables(self, query: TablesQuery) -> bytes:
         """A page of the analyzed tables by name; what cannot be read or listed, or not in time, stands separately."""
         after, part = query.after or "", (query.contains or "").casefold()
-        known = await self._workers.run("", lambda: self._listed(query.namespace))
+        known, cut = await self._workers.run("", lambda: self._listed(query.namespace))
         asked = [each for each in known if each.name > after and part in each.name.casefold()]
         page = asked[: query.limit]
         found = await asyncio.gather(*map(self._analyzed, page))
@@ -187,12 +188,14 @@ class Service:
                     each.name for each, table in zip(page, found, strict=True) if isinstance(table, Exception)
                 ],
                 "next": page[-1].name if len(asked) > len(page) else None,
+                **cut,
             }
         )
 
     async def status(self) -> bytes:
         """The status of every table, those in need first; what cannot be read or listed in time has its error."""
-        tables = iter(await self._workers.run("", lambda: self._listed(None)))
+        listed, cut = await self._workers.run("", lambda: self._listed(None))
+        tables = iter(listed)
         until = asyncio.get_running_loop().time() + self._table_seconds
         found: list[TableStatus] = []
 
@@ -203,7 +206,7 @@ class Service:
         await asyncio.gather(*(some() for _ in range(_STATUS_AT_ONCE)))
         verdicts = self.settings.verdicts()
         found.sort(key=lambda each: each.need)
-        return encode({"tables": [_status_json(each, verdicts.get(self._key(each.table))) for each in found]})
+        return encode({"tables": [_status_json(each, verdicts.get(self._key(each.table))) for each in found], **cut})
 
     async def history(self, table: str, column: str) -> bytes:
         """The statistics of a column, snapshot by snapshot."""
@@ -273,8 +276,8 @@ class Service:
     async def _encoded(self, table: str, ask: Callable[[], _Answer]) -> bytes:
         return await self.read(table, lambda: encode(ask().to_json()))
 
-    def _listed(self, namespace: str | None) -> list[FoundTable]:
-        """The tables of one namespace, or of the whole catalog and below all roots, sorted by name."""
+    def _listed(self, namespace: str | None) -> _Listed:
+        """The tables of one namespace, or of the whole catalog and below all roots."""
         if namespace is None:
             return _first_by_name(self.lookup.listed(roots=self._roots.uris))
         try:
@@ -362,8 +365,9 @@ def check_catalogs(settings: Settings) -> None:
             asking.start()
 
 
-def _first_by_name(listed: Iterable[FoundTable]) -> list[FoundTable]:
-    return sorted(itertools.islice(listed, _MOST_NAMES), key=lambda each: each.name)
+def _first_by_name(listed: Iterator[FoundTable]) -> _Listed:
+    first = sorted(itertools.islice(listed, _MOST_NAMES), key=lambda each: each.name)
+    return first, {} if next(listed, None) is None else {"truncated": True}
 
 
 def _status_json(status: TableStatus, verdict: tuple[str, str] | None) -> dict[str, Any]:

@@ -118,6 +118,19 @@ def test_analyzed_tables_are_listed_by_name_page_by_page(
     assert second["next"] is None
 
 
+def test_lists_tell_that_there_are_more_tables_than_they_consider(
+    tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "ab":
+        write_table(tmp_path / name)
+    client = client_of(tmp_path)
+    for most, told in ((2, None), (1, True)):
+        monkeypatch.setattr("puffin.server.service._MOST_NAMES", most)
+        for path in ("/v1/tables", "/v1/status"):
+            answer = client.get(path).json()
+            assert (len(answer["tables"]), answer.get("truncated")) == (most, told)
+
+
 def test_directory_with_a_name_that_is_not_served_hides_no_table(
     tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path]
 ) -> None:

@@ -63,7 +63,9 @@ async function list() {
     if (namespace) entry.append(element("small", {}, namespace));
     at("tables").append(element("li", {}, entry));
   }
-  if (page.unreadable.length) at("unreadable").textContent = `Not readable: ${page.unreadable.join(", ")}`;
+  const notes = page.truncated ? ["There are more tables than are listed here."] : [];
+  if (page.unreadable.length) notes.push(`Not readable: ${page.unreadable.join(", ")}`);
+  if (notes.length) at("unreadable").textContent = notes.join(" ");
   if (!at("tables").children.length && !page.next) at("unreadable").textContent ||= part ? "No such table has statistics." : "No table has statistics yet.";
   following = page.next;
   at("more").hidden = !following;
@@ -94,7 +96,7 @@ async function show() {
   try {
     if (!table) {
       const [health, planned] = await Promise.all([get("/v1/status"), get("/v1/plans")]);
-      if (mine === shown) at("main").replaceChildren(...healthView(health.tables), ...(planned.tables.length ? [plansView(planned.tables)] : []));
+      if (mine === shown) at("main").replaceChildren(...healthView(health.tables, health.truncated), ...(planned.tables.length ? [plansView(planned.tables)] : []));
       return;
     }
     const [stats, ...ofColumn] = await Promise.all([
@@ -131,10 +133,10 @@ function stateOf(table) {
 }
 
 /** The health of every table, those in need first. */
-function* healthView(tables) {
+function* healthView(tables, isCut) {
   const counts = new Map();
   for (const table of tables) counts.set(stateOf(table), (counts.get(stateOf(table)) ?? 0) + 1);
-  const about = element("p", { class: "about" }, element("span", {}, tables.length ? `${count.format(tables.length)} tables` : "There are no tables."));
+  const about = element("p", { class: "about" }, element("span", {}, tables.length ? `${isCut ? "The first " : ""}${count.format(tables.length)} tables` : "There are no tables."));
   for (const [state, kind] of Object.entries(STATES)) {
     if (counts.has(state)) about.append(element("span", { class: `chip ${kind}` }, `${count.format(counts.get(state))} ${state}`));
   }
