@@ -17,7 +17,7 @@ from puffin.autopilot.look import SeenTable
 from puffin.lookup.health import BEST, TableStatus
 from puffin.policy.model import Due
 from puffin.policy.quantities import about_seconds, shown_share
-from puffin.policy.table_policy import TablePolicy
+from puffin.policy.table_policy import TablePolicy, matches_nothing
 
 FRESH, DUE, WAITING, HELD, NEVER, BROKEN = STATES = ("fresh", "due", "waiting", "held", "never", "broken")
 
@@ -157,10 +157,9 @@ def judge(seen: SeenTable, now: float, past: Past = Past(), questions: int = 0) 
 
 def _unmet(policy: TablePolicy) -> Iterator[str]:
     """What the policy asks of a table in vain, which is why nothing is due."""
-    yield from (f"{key}: {name} matches no column" for key, name in policy.owner_unmatched)
-    yield from (f"unknown property {key}" for key in policy.unknown_properties)
+    yield from policy.owner_mistakes
     if policy.columns == ():  # the columns of a rule may be those of other tables
-        yield from (f"{key}: {name} matches no column" for key, name in sorted(policy.unmatched) if key == "columns")
+        yield from (matches_nothing(key, name) for key, name in sorted(policy.unmatched) if key == "columns")
 
 
 def _why_statistics(policy: TablePolicy, status: TableStatus, now: float) -> str | None:

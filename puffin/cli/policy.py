@@ -99,8 +99,10 @@ def _lines(policy: Policy, tables: Sequence[SeenTable], idle: Iterable[str] | No
     else:
         yield "no tables"
     yield from idle
+    from puffin.policy.table_policy import matches_nothing
+
     for line, key, name in _unmatched(tables):
-        yield f"{policy.file}:{line}: {key}: {name} matches no column of the tables of this rule"
+        yield f"{policy.file}:{line}: {matches_nothing(key, name)} of the tables of this rule"
 
 
 def _idle(policy: Policy, watcher: Watcher, *, is_whole: bool) -> Iterator[str]:
@@ -141,8 +143,7 @@ def _row(table: SeenTable) -> tuple[str, ...]:
         "by partition" if policy.partitions else "",
         f"without values: {_without_values(policy)}" if policy.no_values else "",
         f"set by the owner: {', '.join(policy.owner_set)}" if policy.owner_set else "",
-        f"unknown properties: {', '.join(policy.unknown_properties)}" if policy.unknown_properties else "",
-        *(f"{key}: {name} matches no column" for key, name in policy.owner_unmatched),
+        *policy.owner_mistakes,
         table.status.error or "",
     ]
     return (

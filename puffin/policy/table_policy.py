@@ -44,6 +44,12 @@ class TablePolicy:
     unmatched: frozenset[tuple[str, str]] = frozenset()
     owner_unmatched: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def owner_mistakes(self) -> tuple[str, ...]:
+        """What the owner of the table asks in vain, a line for each."""
+        unmatched = (matches_nothing(key, name) for key, name in self.owner_unmatched)
+        return (*unmatched, *(f"unknown property {key}" for key in self.unknown_properties))
+
     def to_json(self) -> dict[str, Any]:
         return {
             "rule-line": self.rule.line or None,
@@ -60,6 +66,11 @@ class TablePolicy:
             "unknown-properties": list(self.unknown_properties),
             "owner-unmatched": [{"property": key, "name": name} for key, name in self.owner_unmatched],
         }
+
+
+def matches_nothing(key: str, name: str) -> str:
+    """What people are told of a name or pattern, after the key or property that has it."""
+    return f"{key}: {name} matches no column"
 
 
 def table_policy(rule: Rule, properties: Mapping[str, str], types: Mapping[str, str]) -> TablePolicy:

@@ -143,12 +143,12 @@ def test_people_read_a_line_for_each_table(puffin: Callable[..., Any], policy: P
     assert puffin("policy", "check", policy, "--file-only").text == f"{head}\n"
 
 
-def test_check_shows_names_of_the_owner_that_match_no_column(puffin: Callable[..., Any], policy: Path) -> None:
+def test_check_shows_what_the_owner_asks_in_vain(puffin: Callable[..., Any], policy: Path) -> None:
     DeltaTable(str(policy.parent / "lake/db/events")).alter.set_table_properties(
-        {"puffin-sidecar.joint": "id+nmae"}, raise_if_not_exists=False
+        {"puffin-sidecar.joint": "id+nmae", "puffin-sidecar.colums": "id"}, raise_if_not_exists=False
     )
     (events,) = (line for line in puffin("policy", "check", policy).text.splitlines() if "events" in line)
-    assert events.endswith("puffin-sidecar.joint: id+nmae matches no column")
+    assert events.endswith("; puffin-sidecar.joint: id+nmae matches no column; unknown property puffin-sidecar.colums")
     (events,) = (
         each for each in puffin("policy", "check", policy, "--json").document["tables"] if "events" in each["table"]
     )
