@@ -39,6 +39,7 @@ _LENT = ("s3.session-token", "gcs.oauth2.token", "adls.sas-token")
 _WITH_TOKEN = ("s3.access-key-id", "s3.secret-access-key", *_LENT, _BY_PREFIX)  # all that ends when a token does
 _EXPIRES = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "adls.sas-token-expires-at-ms")
 _SHORTEST = 15 * 60.0  # seconds; what AWS lends at least, for catalogs that do not say when it ends
+_PAUSE = 60.0  # seconds; until a catalog that did not renew is asked again, if the credentials last so long
 # 419 is the protocol's own status for an expired token. A refused token is renewed once.
 _TOKEN_REFUSED = (HTTPStatus.UNAUTHORIZED, 419)
 
@@ -145,14 +146,15 @@ class LentStores:
 
     def _filesystem(self, uri: str) -> FileSystem:
         with self._lock:
-            if (now := time.time()) >= self._due:
+            if time.time() >= self._due:
                 try:
                     self._take(_renewed(self._opening, self._renewal))
                 except PuffinError:
-                    left = self._renewal["ends"] - now
-                    if left <= 0 and not self._renewal["is-guess"]:
+                    now = time.time()  # minutes later, if the catalog was silent
+                    left = max(self._renewal["ends"] - now, _SHORTEST if self._renewal["is-guess"] else 0)
+                    if not left:
                         raise
-                    self._due = now + max(left, _SHORTEST if self._renewal["is-guess"] else 0) / 2
+                    self._due = now + max(left / 2, min(left, _PAUSE))
             return self._resolve(uri)
 
 

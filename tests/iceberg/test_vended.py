@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -59,3 +60,24 @@ def test_credentials_end_when_the_catalog_said_so_and_not_when_we_guess(
     else:
         with pytest.raises(StorageError, match="down"):
             stores._filesystem("s3://data/t/1.parquet")
+
+
+@pytest.mark.parametrize(("is_guess", "ends", "asked_at"), [(True, 900, [0, 1050]), (False, 2000, [0, 1300])])
+def test_silent_catalog_is_asked_again_after_a_while(
+    monkeypatch: pytest.MonkeyPatch, is_guess: bool, ends: int, asked_at: list[int]
+) -> None:
+    """Whoever opens a file waits ten minutes for its answer, so the others have to be opened without it."""
+    clock, asked = [0], []
+
+    def silent(*_: object) -> None:
+        asked.append(clock[0])
+        clock[0] += 600
+        raise StorageError("silent")
+
+    monkeypatch.setattr(vended, "_renewed", silent)
+    monkeypatch.setattr(vended, "time", SimpleNamespace(time=lambda: clock[0]))
+    stores = LentStores({KEY: "old", RENEWAL: json.dumps({"from": 0, "ends": ends, "is-guess": is_guess})})
+    while clock[0] < 1955:  # the last try ended at 1900, and the next one is a minute later at least
+        assert stores._filesystem("s3://data/t/1.parquet") == "old"
+        clock[0] += 5
+    assert asked == asked_at
