@@ -101,8 +101,9 @@ def lent_properties(answer: Mapping[str, Any], location: str) -> dict[str, str]:
     of_table = io_properties(answer.get("config") or {})
     by_prefix = {each["prefix"]: {**of_table, **io_properties(each["config"])} for each in credentials}
     fitting = [prefix for prefix in by_prefix if location.startswith(prefix)]
-    nearest = by_prefix[max(fitting, key=len)] if fitting else of_table
-    return {**nearest, _BY_PREFIX: json.dumps(by_prefix, default=str)} if len(by_prefix) > 1 else nearest
+    nearest = max(fitting, key=len, default="")
+    found = by_prefix.get(nearest, of_table)
+    return {**found, _BY_PREFIX: json.dumps(by_prefix, default=str)} if by_prefix.keys() - {nearest} else found
 
 
 def filesystems_for(properties: Mapping[str, str]) -> Callable[[str], FileSystem]:

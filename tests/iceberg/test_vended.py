@@ -42,6 +42,12 @@ def test_file_is_opened_with_the_credentials_of_its_prefix() -> None:
     assert [opened_by(place) for place in places] == ["meta", "data", "wide", "meta"]
 
 
+def test_only_credentials_may_be_for_data_alone() -> None:
+    answer = {"config": {KEY: "table"}, "storage-credentials": [{"prefix": "s3://data/", "config": {KEY: "data"}}]}
+    opened_by: Any = filesystems_for(lent_properties(answer, "s3://meta/t/metadata/1.metadata.json"))
+    assert [opened_by(place) for place in ("s3://meta/t/2.avro", "s3://data/t/1.parquet")] == ["table", "data"]
+
+
 @pytest.mark.parametrize("is_guess", [True, False])
 def test_credentials_end_when_the_catalog_said_so_and_not_when_we_guess(
     monkeypatch: pytest.MonkeyPatch, is_guess: bool
