@@ -68,7 +68,8 @@ class _Kept:
         )
         for key in stored.failures.keys() - self.failures.keys():
             kept.failures.pop(key, None)
-        if self.day is not None and (self.day, self.spent) != (stored.day, stored.spent):
+        has_spent = (self.day, self.spent) != (stored.day, stored.spent)
+        if has_spent and self.day is not None and self.day >= (now.day or ""):  # days are ISO dates
             kept.begin(self.day)
             kept.spent = max(0, kept.spent + self.spent - (stored.spent if stored.day == self.day else 0))
         return kept

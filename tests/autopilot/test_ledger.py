@@ -207,6 +207,18 @@ def test_instance_that_cannot_lock_the_file_undoes_nothing_of_others(
     assert (one.spent("Tue"), two.spent("Tue")) == (10, 10)
 
 
+def test_bytes_of_yesterday_that_were_not_stored_do_not_begin_today_again(tmp_path: Path) -> None:
+    one, two = Ledger(str(tmp_path)), Ledger(str(tmp_path))
+    one.reserve(100, "2026-11-26", None)
+    lock = tmp_path / "autopilot.lock"
+    lock.unlink()
+    lock.mkdir()  # cannot be opened, whoever runs the tests
+    one.settle(100, 150, "2026-11-26")
+    lock.rmdir()
+    two.reserve(1000, "2026-11-27", None)
+    assert (one.reserve(10, "2026-11-27", 500), two.spent("2026-11-27")) == (False, 1000)
+
+
 def test_turn_to_be_cleaned_waits_until_the_table_was_cleaned(tmp_path: Path) -> None:
     """Also if other policies with the same state look at other tables meanwhile."""
     turns = {"a": 10.0, "b": 12.0}
