@@ -224,11 +224,13 @@ def read_to_end(file: BinaryIO | FileIO, uri: str) -> bytes:
 @contextmanager
 def _staged(uri: str, target: Path, *, overwrite: bool) -> Iterator[Sink]:
     """A sink for a temporary file, which gets its name at the end of the block or goes away if the block raises."""
-    temporary = target.parent / _temporary_name()
+    directory, temporary = target.parent, target.parent / _temporary_name()
     with storage_errors(uri):
-        target.parent.mkdir(parents=True, exist_ok=True)  # callers make no directories, because object stores have none
-        file = temporary.open("xb")
+        is_new = not directory.exists()
     try:
+        with storage_errors(uri):
+            directory.mkdir(parents=True, exist_ok=True)  # callers make no directories, because object stores have none
+            file = temporary.open("xb")
         try:
             yield Sink(uri, file)
             with storage_errors(uri):
@@ -250,6 +252,8 @@ def _staged(uri: str, target: Path, *, overwrite: bool) -> Iterator[Sink]:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+            if is_new:
+                directory.rmdir()  # only if it stayed empty
 
 
 def _temporary_name() -> str:

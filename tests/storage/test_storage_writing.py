@@ -56,6 +56,18 @@ def test_create_makes_missing_directories(tmp_path: Path) -> None:
     assert (tmp_path / "a/b/new").read_bytes() == b"abc"
 
 
+@pytest.mark.parametrize("failing", ["open", "link", "fsync"])
+def test_failed_write_leaves_no_empty_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, failing: str) -> None:
+    """The directory of a file with a random name would never be used again."""
+    (tmp_path / "old").mkdir()
+    with monkeypatch.context() as full:
+        full.setattr(Path if failing == "open" else os, failing, no_space)
+        for name in ("segments/1/new", "old/new"):
+            with pytest.raises(StorageError, match="No space"):
+                LocalStore().put_if_absent(f"{tmp_path}/{name}", b"abc")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["old", "segments"]
+
+
 def test_put_if_absent_writes_once(tmp_path: Path, names) -> None:
     uri = f"file:{tmp_path}/v2.metadata.json"
     LocalStore().put_if_absent(uri, b"first")
