@@ -15,7 +15,7 @@ from typing import Any
 
 from puffin.index.leftovers import index_leftovers
 from puffin.statistics.private_state.deletion import delete_files
-from puffin.statistics.private_state.upkeep import lost_state
+from puffin.statistics.private_state.upkeep import empty_folders, lost_state
 from puffin.storage import FileInfo
 from puffin.tables.arguments import NameOrPath
 from puffin.tables.commit import remove_dead_entries
@@ -101,12 +101,16 @@ def clean(
     found = _leftovers(opened, limit, home)
     files, kept = found.files, found.kept
     if remove:
+        # A job makes the folder of a file a moment before the file, so only what is empty now and then goes.
+        empty = empty_folders(opened, home)
         entries = remove_dead_entries(table, sleep=sleep)
         opened = table.open()
         again = _leftovers(opened, limit, home, among={leftover.file for leftover in found.files})
         files, kept = again.files, again.kept
         for failure in delete_files((leftover.file.uri for leftover in files), opened.store_for):
             raise failure
+        for folder in empty:
+            opened.store_for(folder).delete_empty_directory(folder)
     return Cleaning(
         table=table.name,
         format=opened.state.format,

@@ -471,6 +471,23 @@ def test_catalog_table_cannot_be_cleaned_up_by_directory(tmp_path, table_documen
 # --- entries ------------------------------------------------------------------------------------------------------
 
 
+def test_empty_folders_of_our_files_are_removed(made):
+    """Jobs and cleanings that were killed leave them; the others hold something, or are not of one file."""
+    private = made.root / "_puffin_sidecar"
+    name = "00000000-0000-4000-8000-000000000000"
+    for empty in (f"parts/{name}", f"progress/{name}", f"index/segments/{name}", f"index/{7:020d}", "parts/other"):
+        (private / empty).mkdir(parents=True)
+    held = private / "index" / f"{8:020d}" / "version-hint.text"
+    held.parent.mkdir()
+    held.write_bytes(b"")
+    before = tree_hash(made.root)
+    made.clean()
+    assert tree_hash(made.root) == before
+    made.clean(remove=True)
+    left = {str(path.relative_to(private)) for path in private.rglob("*") if not any(path.glob("*"))}
+    assert left == {"parts/other", "progress", "index/segments", str(held.relative_to(private))}
+
+
 def expire(made: Made, snapshot_id: int = 10) -> None:
     """Expire a snapshot without touching statistics, as some writers do."""
     snapshots = [each for each in made.document()["snapshots"] if each["snapshot-id"] != snapshot_id]

@@ -58,6 +58,23 @@ def lost_state(
     )
 
 
+def empty_folders(opened: TableSnapshot, home: NameOrPath | None) -> list[str]:
+    """
+    The folders for one file each that have none: a job was killed before it made the file, or a cleaning after it
+    deleted it. Searches as `lost_state` does, and the index too.
+    """
+    found = []
+    for directory in directories(opened.state, home):
+        store = opened.store_for(directory)
+        for kind in (places.PARTS, places.PROGRESS, places.INDEX, join(places.INDEX, places.SEGMENTS)):
+            for name in store.directories(join(directory, kind)):
+                file = join(directory, kind, name, places.PART_NAME)
+                folder = file.rpartition("/")[0]
+                if places.has_own_folder(file) and not store.list(folder):
+                    found.append(folder)
+    return found
+
+
 def remove_lost_state(opened: TableSnapshot, home: NameOrPath | None) -> None:
     """
     Delete private state that has been lost for longer than any job takes; log failures, and raise none.
