@@ -6,6 +6,7 @@ Everything in that directory is ours, so the question is which readers may still
 - an older generation of an entry or of field ids may go when the next one is old;
 - the entry of a version that can no longer be made may go when it is old and newer old entries cover all of its
   columns; until then, lookups of later versions fall back on it;
+- the entry of a table that was replaced by this one may go when it is old and no version of that can be made any more;
 - a statistics file may go with the last entry that names it, or if no entry names it and it is old with a sound footer.
 
 An unreadable entry may name any file, so while there is one, no statistics file counts as unnamed.
@@ -14,12 +15,13 @@ An unreadable entry may name any file, so while there is one, no statistics file
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from puffin.delta.log.log_files import LOG
 from puffin.delta.state import DeltaState
 from puffin.delta.statistics.documents import StatisticsDocument
 from puffin.delta.statistics.entries import StatisticsDirectory
+from puffin.errors import GONE_OR_BROKEN
 from puffin.storage import FileInfo, Store, is_temporary_name, join
 from puffin.tables.leftovers import (
     TEMPORARY,
@@ -37,7 +39,8 @@ from puffin.tables.leftovers import (
 def find_leftovers(state: DeltaState, limit: AgeLimit, directory: StatisticsDirectory, store: Store) -> Leftovers:
     """The files that may go, entries before the statistics files that they name, and those that stay for now."""
     find = _Finder(state, limit, directory, store)
-    found = Leftovers.of((*find.superseded(), *find.gone_versions(), *find.unnamed(), *find.temporary()))
+    gone = (*find.gone_versions(), *find.gone_tables())
+    found = Leftovers.of((*find.superseded(), *gone, *find.unnamed(), *find.temporary()))
     files: dict[str, Leftover] = {}
     for leftover in found.files:
         files.setdefault(leftover.file.uri, leftover)
@@ -72,6 +75,13 @@ class _Finder:
                 reason = f"of version {version}, which can no longer be made and whose columns later versions cover"
                 yield from self._together([*self._entry_files(version), *self._statistics_files(version)], reason)
 
+    def gone_tables(self) -> Iterator[Judged]:
+        for version, generations in self._documents.items():
+            ids = {None if document is None else document.table_id for document in generations.values()}
+            if not ids & {None, self._state.metadata.id} and self._is_old(version) and self._are_gone(ids, version):
+                reason = f"of version {version} of another table, of which no version can be made any more"
+                yield from self._together([*self._entry_files(version), *self._statistics_files(version)], reason)
+
     def unnamed(self) -> Iterator[Judged]:
         documents = [document for generations in self._documents.values() for document in generations.values()]
         named = {document.entry.statistics_path for document in documents if document is not None}
@@ -93,6 +103,18 @@ class _Finder:
         if any(each is None or each.table_id != self._state.metadata.id for each in generations.values()):
             return None
         return generations[max(generations)]
+
+    def _are_gone(self, ids: Set[str | None], version: int) -> bool:
+        """Whether every version from this one on that can be made, and so be restored, is of none of these tables."""
+        segment = self._state.segment
+        oldest = segment.first_since(version)
+        later = range(oldest + 1, segment.newest_version + 1)
+        try:
+            changes = [commit.metadata for commit in segment.commits_left(later).values()]
+            found = [segment.at(oldest).protocol_and_metadata[1], *changes]
+        except GONE_OR_BROKEN:
+            return False
+        return len(changes) == len(later) and ids.isdisjoint(metadata.id for metadata in found if metadata)
 
     def _is_old(self, version: int) -> bool:
         return all(self._limit.objection(file) is None for file in self._state.stored.entries[version].values())

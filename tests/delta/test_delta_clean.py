@@ -254,11 +254,40 @@ def test_entry_is_kept_while_the_later_one_is_young(history):
     assert history.clean(SAFETY_AGE, remove=True).files == ()
 
 
-def test_entry_of_another_table_is_kept(history):
-    """It was here before, and may be restored."""
+@pytest.fixture
+def replaced(history) -> Delta:
+    """The first version is of another table, which was replaced."""
     entry = history.files / "0-0.json"
     entry.write_text(json.dumps({**json.loads(entry.read_text()), "table-id": "another"}))
-    assert history.clean(remove=True).files == ()
+    return history
+
+
+def test_everything_of_a_replaced_table_is_removed_with_its_last_version(replaced):
+    """No later version covers its columns, but no reader looks for them any more."""
+    before = replaced.answers()
+    cleaning = replaced.clean(remove=True)
+    assert [leftover.file.name.partition("-")[0] for leftover in of_statistics(cleaning)] == ["0", "0"]
+    assert not [path for path in replaced.writer.path.rglob("0-*") if "sidecar" in str(path)]
+    assert replaced.clean().files == ()
+    assert replaced.answers() == before
+
+
+def test_entry_of_a_replaced_table_is_kept_while_a_version_of_it_can_be_restored(replaced):
+    writer = replaced.writer
+    writer.commit(writer.metadata(id="another"))
+    writer.commit(writer.metadata())
+    assert replaced.clean(remove=True).files == ()
+
+
+def test_entry_of_a_replaced_table_is_kept_while_an_older_checkpoint_is_unreadable(replaced):
+    """Which table it is of is not known; the newest version can be read without it."""
+    now = replaced.append(5)
+    checkpoint = next(replaced.writer.log.glob("*.checkpoint.*.json"))
+    actions = checkpoint.read_text().partition("\n")[2]
+    newer = checkpoint.with_name(f"{now:020d}{checkpoint.name[20:]}")
+    newer.write_text(json.dumps({"checkpointMetadata": {"version": now}}) + f"\n{actions}")
+    checkpoint.write_text("{")
+    assert replaced.clean(remove=True).files == ()
 
 
 def test_entry_is_kept_while_one_of_its_generations_is_unreadable(history):
