@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from puffin.autopilot.claims import Claims
-from puffin.autopilot.decide import DUE, Past, Verdict, judge
+from puffin.autopilot.decide import BROKEN, DUE, Past, Verdict, judge
 from puffin.autopilot.events import DONE, FAILED, INTERRUPTED, SKIPPED, Event, WorkDone
 from puffin.autopilot.ledger import Ledger
 from puffin.autopilot.look import Watcher, look_at, told
@@ -62,7 +62,7 @@ class Worker:
         self._running: set[str] = set()
 
     def run(self, planned: Verdict) -> bool:
-        """Run a table, unless a limit says no or it is current by now; returns whether it ran and did not fail."""
+        """Run a table, unless a limit says no or it is no longer due; returns whether it ran and did not fail."""
         if self._stopped.is_set() or not self._policy.limits.may_start(utc()):
             return False
         with self._alone_on(planned) as is_alone:
@@ -123,6 +123,8 @@ class Worker:
         started, work, outcome, error = time.monotonic(), WorkDone(), DONE, None
         try:
             verdict = judge(look_at(planned.seen.covered), time.time(), self.past())
+            if verdict.state == BROKEN:
+                return _event(planned, planned.action, FAILED, planned.why, error=verdict.why)
             if verdict.state != DUE:
                 return _event(planned, planned.action, SKIPPED, verdict.why)
             with self._sparks.lend(verdict.bytes) as spark:

@@ -224,7 +224,7 @@ def _summary(pilot: Autopilot, verdicts: Sequence[Verdict], events: Sequence[Eve
     for each in verdicts:
         outcome = outcomes.get((each.seen.catalog, each.seen.name))
         if outcome == "skipped":
-            counts["current by then"] += 1
+            counts["no longer due"] += 1
         elif outcome is None:
             counts["not now" if each.state == "due" else each.state] += 1
     why = pilot.why_not_now() or "another instance has them"

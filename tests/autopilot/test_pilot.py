@@ -199,6 +199,20 @@ def test_table_that_another_instance_has_run_is_skipped(lake: Path, pilot_of: Ca
     assert slow.budget_left() is None
 
 
+def test_table_that_cannot_be_read_when_its_turn_comes_has_failed(lake: Path, pilot_of: Callable[..., Any]) -> None:
+    events: list[Event] = []
+    pilot = pilot_of("", events.append)
+    verdicts = pilot.look()
+    (lake / "a/_delta_log/00000000000000000000.json").write_text("{")
+    for verdict in verdicts:
+        pilot._worker.run(verdict)
+    (failed,) = [event for event in events if event.outcome != DONE]
+    assert (failed.outcome, failed.action, failed.work.bytes_read) == (FAILED, "statistics", 0)
+    assert failed.error is not None
+    assert "expected a JSON object" in failed.error
+    assert [each.error for each in pilot._worker.past().failures.values()] == [failed.error]
+
+
 def test_instances_on_one_machine_do_not_run_the_same_table(lake: Path, pilot_of: Callable[..., Any]) -> None:
     events: list[Event] = []
     pilots = [pilot_of("", events.append) for _ in range(2)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import json
 import os
@@ -17,6 +18,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+
+from puffin.autopilot.decide import WAITING, judge
 
 PATIENCE = 60
 
@@ -107,6 +110,19 @@ def test_last_line_of_one_run_says_why_tables_did_not_run(puffin: Callable[..., 
     write_deltalake(str(policy.parent / "lake/two"), pa.table({"k": [1] * 100}), mode="append")
     lines = puffin("autopilot", "--policy", policy, "--once").text.splitlines()
     assert lines[-1] == "1 of 2 tables ran; 1 waiting"
+
+
+def test_last_line_of_one_run_does_not_call_a_table_current_that_waits(
+    puffin: Callable[..., Any], policy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner, or a run of another instance, may change what is due between the look and its turn."""
+
+    def waits(*given: Any) -> Any:
+        return dataclasses.replace(judge(*given), state=WAITING)
+
+    monkeypatch.setattr("puffin.autopilot.worker.judge", waits)
+    run = puffin("autopilot", "--policy", policy, "--once")
+    assert (run.code, run.text.splitlines()[-1]) == (0, "0 of 2 tables ran; 2 no longer due")
 
 
 def test_failed_table_fails_one_run(puffin: Callable[..., Any], policy: Path) -> None:
