@@ -143,8 +143,8 @@ class Watcher:
         """
         Look at every table, many side by side; one that a catalog has and that is below a root counts in the catalog.
 
-        When none has answered for ``patience`` seconds, those that are left have that as their error. A table or place
-        that hangs is asked again when its answer has come.
+        When none has answered for ``patience`` seconds, those that are left have that as their error. What a table or
+        place answers later counts in the next look.
         """
         tables = list(self.tables(patience))
         listed = self._listed(tables, patience)

@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 
 
 class Calls:
-    """Calls that many threads make. One that hangs is not made again before it has returned."""
+    """Calls that many threads make. One that hangs is not made again before its answer was given."""
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
@@ -39,11 +39,12 @@ class Calls:
         """
         What the calls return, by their keys, without those that are left when nothing was heard for a while.
 
-        That is after ``patience`` seconds. Raises what a call raised.
+        That is after ``patience`` seconds. What a call returned since it was left is its answer now. Raises what a call
+        raised.
         """
-        self._hanging = {key: future for key, future in self._hanging.items() if not future.done()}
-        futures = {key: Future[_T]() for key in calls if key not in self._hanging}
-        waiting = deque((future, calls[key]) for key, future in futures.items())
+        askable = [key for key in calls if key not in self._hanging or self._hanging[key].done()]
+        futures: dict[_K, Future[_T]] = {key: self._hanging.pop(key, Future()) for key in askable}
+        waiting = deque((future, calls[key]) for key, future in futures.items() if not future.done())
         self.heard()
         for _ in range(min(self._threads, len(waiting))):
             threading.Thread(target=self._work, args=(waiting,), name="puffin-look", daemon=True).start()

@@ -141,6 +141,27 @@ def test_root_that_hangs_while_it_is_listed_does_not_keep_the_others(
     assert len(watcher.look()) == 3
 
 
+def test_answer_that_comes_after_a_look_counts_in_the_next_one(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A place that always takes longer than a look waits would never be seen."""
+    answer, tables_below = threading.Event(), Tables.tables_below
+    asked = []
+
+    def listed(tables: Tables, root: str, most: int) -> Iterator[FoundTable]:
+        asked.append(root)
+        answer.wait(60)
+        return tables_below(tables, root, most)
+
+    monkeypatch.setattr(Tables, "tables_below", listed)
+    watcher = Watcher(parse_policy(f"roots: [{lake}]\n", "p"))
+    assert [each.status.error is None for each in watcher.look(patience=0.1)] == [False]
+    answer.set()
+    until = time.monotonic() + 60
+    while lookers() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert [each.status.error for each in watcher.look()] == [None] * 3
+    assert len(asked) == 1
+
+
 def test_place_that_is_large_takes_longer_than_one_answer_may(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing hangs while one directory after the other is listed, none of which is a table."""
     for number in range(20):
