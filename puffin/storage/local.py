@@ -118,7 +118,7 @@ class LocalStore(Store):
 
     def check_put_if_absent(self, uri: str) -> None:
         # A directory that does not exist yet will be on the file system of the nearest that does.
-        directory = next(each for each in self._path(uri).absolute().parents if each.is_dir())
+        directory = self._nearest_above(uri)
         probe = str(directory / _temporary_name())
         with _staged(probe, self._path(probe), overwrite=False):
             pass
@@ -126,13 +126,18 @@ class LocalStore(Store):
 
     def check_writable(self, uri: str) -> None:
         """Ask the nearest directory that exists, in which the others would be made."""
-        directory = next(each for each in self._path(uri).absolute().parents if each.exists())
+        directory = self._nearest_above(uri)
         if not os.access(directory, os.W_OK | os.X_OK):
             raise NotWritable(f"{directory}: expected a directory that can be written, found one that cannot")
 
     def replace(self, uri: str, data: bytes) -> None:
         with _staged(uri, self._path(uri), overwrite=True) as sink:
             sink.write(data)
+
+    def _nearest_above(self, uri: str) -> Path:
+        """The nearest that exists of a file's directories, as far as this user may search them."""
+        # A Path would raise below a directory that may not be searched.
+        return next(each for each in self._path(uri).absolute().parents if os.path.exists(each))  # noqa: PTH110
 
     def _open(self, uri: str) -> FileIO:
         return FileIO(self._name(uri))
@@ -160,6 +165,11 @@ class ConfinedLocalStore(LocalStore):
 
         with storage_errors(uri):
             return pa.PythonFile(self._open(uri), "r")
+
+    def _nearest_above(self, uri: str) -> Path:
+        """The nearest that exists of a file's directories, as far as this user may search them."""
+        # A Path would raise below a directory that may not be searched.
+        return next(each for each in self._path(uri).absolute().parents if os.path.exists(each))  # noqa: PTH110
 
     def _open(self, uri: str) -> FileIO:
         return FileIO(self._name(uri), opener=_open_without_links)

@@ -3,13 +3,16 @@
 import errno
 import io
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow.fs as pafs
 import pytest
 
 from puffin.errors import (
     ConflictError,
+    NotWritable,
     StorageError,
     UnsupportedError,
 )
@@ -101,6 +104,23 @@ def test_file_system_without_hard_links_is_refused_at_once(
             ask(uri)
     store.replace(uri, b"x")
     assert names() == ["new"]
+
+
+def test_directory_that_may_not_be_searched_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_only: Callable[[Path], Path]
+) -> None:
+    closed, real = read_only(tmp_path / "closed"), os.stat
+    closed.mkdir()
+
+    def searched(path: Any, **options: Any) -> os.stat_result:
+        if str(path).startswith(f"{closed}/"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return real(path, **options)
+
+    monkeypatch.setattr(os, "stat", searched)
+    with pytest.raises(NotWritable, match=f"^{closed}: "):
+        LocalStore().check_writable(f"{closed}/home/table/parts")
+    LocalStore().check_put_if_absent(f"{closed}/home/new")
 
 
 def test_replace_overwrites(store: Store, tmp_path: Path, names) -> None:
