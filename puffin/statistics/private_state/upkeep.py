@@ -96,14 +96,15 @@ def remove_lost_state(opened: TableSnapshot, home: NameOrPath | None) -> None:
 
 class _KnownFiles:
     """
-    Knows which statistics files exist: in the current directory for them, or in that which a manifest notes. Others
-    count as gone.
+    Knows which statistics files exist: in the current directory for them, or elsewhere as a manifest notes, outside of
+    the table. Others count as gone.
     """
 
     def __init__(self, opened: TableSnapshot, going: Collection[str] = ()) -> None:
         self._named = {entry.file_name for entry in opened.state.statistics.values()}
         self._going = going
         self._here = opened.new_statistics_file(0).path.rpartition("/")[0]
+        self._table = f"{place_of(opened.state.location)}/"
         self._names_in = functools.cache(lambda uri: {file.name for file in opened.store_for(uri).list(uri)})
 
     def is_gone(self, name: str) -> bool:
@@ -115,7 +116,7 @@ class _KnownFiles:
     def may_be_elsewhere(self, manifest: Manifest) -> bool:
         """Whether a copy of the table, which has the same uuid, has the file of a manifest, or may have it."""
         directory = manifest.statistics_directory
-        if directory is None or directory == place_of(self._here):
+        if directory is None or directory == place_of(self._here) or f"{directory}/".startswith(self._table):
             return False
         try:
             return manifest.statistics_file in self._names_in(directory)
