@@ -157,14 +157,28 @@ def files(tmp_path):
     return lambda: sorted(str(path) for path in (tmp_path / "metadata").rglob("*.stats"))
 
 
-@pytest.mark.parametrize("more", [{}, {"credential": "a:b"}])
-def test_silent_catalog_is_given_up(monkeypatch, more):
+SIGNED = {"rest.sigv4-enabled": "true", "rest.signing-region": "us-east-1", "rest.signing-name": "glue"}
+OAUTH2 = {"client_id": "a", "client_secret": "b", "token_url": "{uri}/tokens"}
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, "Read timed out"),
+        ({"credential": "a:b"}, "Read timed out"),
+        ({**SIGNED, "client.access-key-id": "a", "client.secret-access-key": "b"}, "Max retries exceeded"),
+        ({"auth": {"type": "oauth2", "oauth2": OAUTH2}}, "no token came within 0.2 seconds"),
+    ],
+    ids=["plain", "credential", "signed", "oauth2"],
+)
+def test_silent_catalog_is_given_up(monkeypatch, more, said):
     """It accepts connections and never answers, also not when it is asked for a token."""
     monkeypatch.setattr(bounded_rest, "ANSWER_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         uri = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        more = json.loads(json.dumps(more).replace("{uri}", uri))
         properties = {"type": "rest", "uri": uri, "oauth2-server-uri": f"{uri}/tokens", **more}
-        with pytest.raises(StorageError, match=r"catalog 'silent' failed, try again: .*Read timed out"):
+        with pytest.raises(StorageError, match=f"catalog 'silent' failed, try again: .*{said}"):
             load_table("db.t", catalog="silent", catalog_properties=properties).open()
 
 
