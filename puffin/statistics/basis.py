@@ -102,16 +102,13 @@ def nearest_fit(
     The plan for the nearest usable statistics, and why nearer ones are not usable; ``what`` names them in the log.
 
     ``plan_on`` plans one known sketch, or raises `Unfit` or PuffinError with the reason why it cannot. Its StorageError
-    gets out if the sketch is ours: what a store does not give now is not gone, and the next run can build on it. A file
-    of another engine may be out of reach for good, and nothing of ours is lost with it.
+    gets out: what a store does not give now is not gone, and the next run can build on it.
     """
     reasons: list[str] = []
     for each in known:
         try:
             return plan_on(each), reasons
-        except (Unfit, StorageError, *GONE_OR_BROKEN) as exc:
-            if isinstance(exc, StorageError) and each.properties.is_ours:
-                raise
+        except (Unfit, *GONE_OR_BROKEN) as exc:
             level = logging.INFO if isinstance(exc, Unfit) else logging.WARNING
             _log.log(level, "column %s: earlier %s cannot be built on: %s", column.name, what, exc)
             reasons.append(str(exc))
@@ -166,7 +163,13 @@ def _plan_on(given: PlanningInput, known: KnownSketch) -> ColumnPlan:
         raise Unfit(known.column_mismatch)
     changes = given.opened.changes_since(known.snapshot).narrowed
     only_adds = given.may_get_deltas and not changes.removed
-    base = bases.read(known, changes.rows_added if only_adds else None)
+    try:
+        base = bases.read(known, changes.rows_added if only_adds else None)
+    except StorageError as exc:
+        if known.properties.is_ours:
+            raise
+        # A file of another engine may be out of reach for good, and nothing of ours is lost with it.
+        raise Unfit(f"another engine made the earlier sketch, whose file cannot be read: {exc}") from exc
     if (reason := bases.objection(known, base, given.lg_k)) is not None:
         raise Unfit(reason)
     basis = READ_CHANGED if changes.removed else READ_ADDED if changes.added else CARRIED
