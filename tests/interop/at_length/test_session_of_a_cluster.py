@@ -41,7 +41,39 @@ except StorageError as exc:
     print(exc)
 """
 
+# As notebooks of one cluster share its JVM.
+SECOND = """
+import os, subprocess, sys
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+from stats_jobs.session import SparkStarter
+
+if "PYSPARK_GATEWAY_PORT" in os.environ:
+    gateway = launch_gateway()
+    java = gateway.jvm.org.apache.spark.api.java.JavaSparkContext(gateway.jvm.org.apache.spark.SparkContext.getOrCreate())
+    session = SparkSession(SparkContext(gateway=gateway, jsc=java, conf=SparkConf(_jconf=java.getConf())))
+else:
+    settings = {"spark.driver.memory": "700m", "spark.ui.enabled": "false", "spark.python.worker.reuse": "false"}
+    builder = SparkSession.builder.master("local[1]").config("spark.driver.bindAddress", "127.0.0.1")
+    session = builder.config("spark.driver.host", "127.0.0.1").config(map=settings).getOrCreate()
+with SparkStarter(session) as starter:
+    starter.start()
+context = session.sparkContext
+(path,) = context.parallelize([0], 1).map(lambda _: sys.path).collect()
+print([each for each in path if "puffin-sidecar-" in each] != [], flush=True)
+if "PYSPARK_GATEWAY_PORT" not in os.environ:
+    reached = context._gateway.gateway_parameters
+    at = {"PYSPARK_GATEWAY_PORT": str(reached.port), "PYSPARK_GATEWAY_SECRET": reached.auth_token}
+    subprocess.run([sys.executable, *sys.orig_argv[1:]], env={**os.environ, **at}, check=True)
+"""
+
 
 def test_runs_share_a_session_and_leave_it_as_it_was() -> None:
     run = subprocess.run([sys.executable, "-c", STORY], capture_output=True, text=True, timeout=300, check=False)
     assert run.stdout.splitlines() == ["10 rows", "the Spark session was stopped"], run.stderr[-2000:]
+
+
+def test_processes_that_share_a_jvm_all_send_our_packages() -> None:
+    run = subprocess.run([sys.executable, "-c", SECOND], capture_output=True, text=True, timeout=300, check=False)
+    assert run.stdout.splitlines() == ["True", "True"], run.stderr[-2000:]
