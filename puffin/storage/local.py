@@ -166,11 +166,6 @@ class ConfinedLocalStore(LocalStore):
         with storage_errors(uri):
             return pa.PythonFile(self._open(uri), "r")
 
-    def _nearest_above(self, uri: str) -> Path:
-        """The nearest that exists of a file's directories, as far as this user may search them."""
-        # A Path would raise below a directory that may not be searched.
-        return next(each for each in self._path(uri).absolute().parents if os.path.exists(each))  # noqa: PTH110
-
     def _open(self, uri: str) -> FileIO:
         return FileIO(self._name(uri), opener=_open_without_links)
 

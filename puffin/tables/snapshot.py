@@ -93,12 +93,13 @@ class TableSnapshot(ABC):
 
     @cached_property
     def unreadable(self) -> Mapping[int, str]:
-        """The columns of `TableState.unreadable_at` by field id, each with its types in words."""
+        """The columns of now in `TableState.unreadable_at` by field id, each with its types in words."""
         at = () if self._selected is None else self.state.unreadable_at(self._selected)
         return {
             id_: f"of type {self.state.column_type_at(self._selected, id_)} at snapshot {self.snapshot_id}, "
             f"now {self.state.columns_by_id[id_].type}"
             for id_ in at
+            if id_ in self.state.columns_by_id
         }
 
     def of(self: _Opened, selector: SnapshotSelector) -> _Opened:

@@ -257,14 +257,14 @@ class TableState:
 
     def retyped_at(self, snapshot: Snapshot) -> frozenset[int]:
         """
-        The columns whose type in the snapshot's schema is not promoted to that of now, as after CREATE OR REPLACE.
+        The columns whose type in the snapshot's schema is not promoted to that in `columns_ever`: of CREATE OR REPLACE.
 
-        What partitions, bounds and an index say of them is in the other type.
+        What partitions, bounds, delete files and an index say of them is in the other type.
         """
         return frozenset(
             before.field_id
             for before in self._columns_in_schemas_of(snapshot)
-            if (now := self.columns_by_id.get(before.field_id)) and not is_promoted(before.type, now.type)
+            if not is_promoted(before.type, self.columns_ever[before.field_id].type)
         )
 
     def unreadable_at(self, snapshot: Snapshot) -> frozenset[int]:

@@ -303,12 +303,15 @@ def test_unknown_partition_spec_is_corrupt(table):
         table.plan()
 
 
-def test_deletes_by_values_of_another_type_are_refused(table):
-    """At a tag from before a CREATE OR REPLACE; their bounds would be compared as values of the type of now."""
+@pytest.mark.parametrize("is_dropped", [False, True])
+def test_deletes_by_values_of_another_type_are_refused(table, is_dropped):
+    """At a tag from before a CREATE OR REPLACE; their bounds would be compared as values of the later type."""
     tagged = table.snapshot(data(table), deletes(table))
     table.document["snapshots"][0]["schema-id"] = 0
     table.evolve([(1, "k", "string"), (2, "p", "string")])
     table.snapshot(data(table), deletes(table))
+    if is_dropped:
+        table.evolve([(2, "p", "string")])
     assert table.plan()
     with pytest.raises(UnsupportedTableError, match=r"snapshot 1: expected .* found k, of type long then"):
         table.plan(tagged)

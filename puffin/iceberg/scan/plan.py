@@ -99,7 +99,7 @@ class SnapshotPlanner:
         for field_id in planner._delete_columns & state.unreadable_at(snapshot):
             raise UnsupportedTableError(
                 f"{state.name}: snapshot {snapshot.snapshot_id}: expected equality deletes of columns with their types "
-                f"of now, found {state.columns_by_id[field_id].name}, of type "
+                f"of now, found {state.columns_ever[field_id].name}, of type "
                 f"{state.column_type_at(snapshot, field_id)} then"
             )
         return planner

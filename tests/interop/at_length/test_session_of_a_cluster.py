@@ -51,7 +51,8 @@ from stats_jobs.session import SparkStarter
 
 if "PYSPARK_GATEWAY_PORT" in os.environ:
     gateway = launch_gateway()
-    java = gateway.jvm.org.apache.spark.api.java.JavaSparkContext(gateway.jvm.org.apache.spark.SparkContext.getOrCreate())
+    spark = gateway.jvm.org.apache.spark
+    java = spark.api.java.JavaSparkContext(spark.SparkContext.getOrCreate())
     session = SparkSession(SparkContext(gateway=gateway, jsc=java, conf=SparkConf(_jconf=java.getConf())))
 else:
     settings = {"spark.driver.memory": "700m", "spark.ui.enabled": "false", "spark.python.worker.reuse": "false"}
