@@ -251,7 +251,7 @@ class Service:
             elif self.upstream is not None:  # it may refuse to list anything for this server itself
                 self.upstream.check_answers()
 
-        await self._workers.run("", check)
+        await self._workers.run("ready", check)
         for service in self.warehouses.values():
             await service.check_ready()
 

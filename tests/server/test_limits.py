@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from puffin.lookup import Lookup
 from puffin.server.problems import Problem
 from puffin.server.settings import Limits
 from puffin.server.workers import Workers
@@ -134,6 +135,30 @@ def test_slow_table_in_a_batch_is_a_problem_in_its_place(
     answer = client.post("/v1/stats", json={"requests": [{"table": str(slow)}, {"table": str(fast)}]})
     problem, found = answer.json()["results"]
     assert (answer.status_code, problem["status"], found["table"]) == (200, 504, str(fast))
+
+
+def test_lists_that_hang_delay_no_client_that_connects(
+    tmp_path: Path, client_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_over, stuck, listed = threading.Event(), [], Lookup.listed
+
+    def hanging(*args: Any, **options: Any) -> Any:
+        stuck.append(args)
+        is_over.wait()
+        return listed(*args, **options)
+
+    monkeypatch.setattr(Lookup, "listed", hanging)
+    client = client_of(tmp_path, iceberg=True, limits=Limits(request_seconds=5))
+
+    async def story() -> None:
+        lists = [asyncio.ensure_future(client.http.get(path)) for path in ("/v1/tables", "/v1/status")]
+        await _until(lambda: len(stuck) == len(lists))
+        answers = [await client.http.get(path) for path in ("/iceberg/v1/config", "/readyz")]
+        is_over.set()
+        await asyncio.gather(*lists)
+        assert [answer.status_code for answer in answers] == [200, 200]
+
+    client.run(story())
 
 
 def test_list_continues_without_tables_that_do_not_answer(

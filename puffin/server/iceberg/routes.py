@@ -78,7 +78,11 @@ class Face:
 
     async def config(self, request: Request) -> Response:
         """Tell a client what is served, and that scans are planned here."""
-        found = await self._run(request, self._catalog_for(request).config)
+        catalog = self._catalog_for(request)
+        if isinstance(catalog, ServedCatalog):
+            found = catalog.config()  # reads nothing, so no list that hangs delays it: every client asks this first
+        else:
+            found = await self._run(request, catalog.config, "config")
         if self._warehouse is not None:
             found["overrides"]["prefix"] = self._warehouse
         return _json({**found, "endpoints": [*ENDPOINTS, *found.get("endpoints", ())]})
