@@ -9,8 +9,6 @@ import zlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import numpy as np
-
 from puffin.errors import ColumnNotFound, CorruptMetadataError, TableNotFound, UnsupportedError
 from puffin.iceberg.metadata.document import decode_document, document_text
 from puffin.iceberg.scan.column_metrics import stored_metrics
@@ -161,10 +159,7 @@ def scan_of(opened: TableSnapshot, plan: FilePlan, request: ScanRequest) -> Plan
     state, residual = opened.state, residual_of(request, opened.state)
     encoder = TaskEncoder(state.partition_specs, state.tuple_types, residual, request.of_pyiceberg)
     metrics = _statistics(opened, request.stats_fields) if len(plan.all_files) else ()
-    # The texts of a filter may be large, and the residual has it.
-    return PlannedScan(
-        dataclasses.replace(plan, where=None, predicates=()), np.flatnonzero(plan.kept), encoder, metrics
-    )
+    return PlannedScan.of(plan, encoder, metrics)
 
 
 def _statistics(opened: TableSnapshot, names: tuple[str, ...]) -> list[Metrics] | tuple[()]:

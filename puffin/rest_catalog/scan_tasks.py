@@ -57,16 +57,19 @@ class TaskEncoder:
         deletes: dict[tuple[str, int | None], int] = {}
         delete_files: list[bytes] = []
         encoded: list[bytes] = []
+        last: tuple[ContentFile, ...] = ()
+        listed = b""
         for task, of_file in zip(tasks, metrics, strict=True):
-            references = []
-            for file in task.delete_files:
-                place = file.file_path, file.content_offset
-                if place not in deletes:
-                    deletes[place] = len(delete_files)
-                    delete_files.append(_dump(self._content_file(file)))
-                references.append(deletes[place])
+            if task.delete_files != last:  # files that were written together mostly have the same
+                last, references = task.delete_files, []
+                for file in last:
+                    place = file.file_path, file.content_offset
+                    if place not in deletes:
+                        deletes[place] = len(delete_files)
+                        delete_files.append(_dump(self._content_file(file)))
+                    references.append(deletes[place])
+                listed = b',"delete-file-references":' + _dump(references) if references else b""
             data_file = _dump({**self._content_file(task.data_file), **_statistics(of_file)})
-            listed = b',"delete-file-references":' + _dump(references) if references else b""
             encoded.append(b'{"data-file":%b%b,"residual-filter":%b}' % (data_file, listed, self.residual))
         return b'"delete-files":[%b],"file-scan-tasks":[%b]' % (b",".join(delete_files), b",".join(encoded))
 

@@ -25,6 +25,8 @@ from puffin.rest_catalog.scan_request import ScanRequest
 from puffin.tables.schema import reused_names
 from stats_jobs.index import index
 from stats_jobs.options import IndexOptions
+from tests.hand_made_table import CONTENT, HandMadeTable
+from tests.server.iceberg_face import publish
 
 TABLE = TableName(("db",), "t")
 FILES = 6
@@ -118,6 +120,37 @@ def test_large_filter_makes_parts_smaller(
     planned = served().plan(TABLE, ScanRequest.of({"filter": values}))
     assert planned.parts == 3
     assert len(paths(planned)) == FILES
+
+
+def test_many_delete_files_make_parts_smaller(
+    tmp_path: Path, served: Callable[..., ServedCatalog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of streamed upserts apply to every older data file, and an answer names them for each of these."""
+    table = HandMadeTable(tmp_path / "warehouse" / "db" / "t", [(1, "k", "long")])
+    of_values = {"content": CONTENT["EQUALITY_DELETES"], "equality_ids": [1]}
+    deletes = [table.data(table.root / f"e{age}", sequence_number=age, **of_values) for age in (2, 3, 4, 5)]
+    files = [table.data(table.root / f"{i}", sequence_number=age) for i, age in enumerate((1, 1, 3, 1, 5, 1, 1))]
+    table.snapshot(*files, *deletes)
+    publish(table)
+    whole = served().plan(TABLE, ScanRequest())
+    monkeypatch.setattr(planned_scan, "_REFERENCES_OF_PART", 6)
+    planned = served().plan(TABLE, ScanRequest())
+    parts = [json.loads(b"{%b}" % planned.part(number)) for number in range(planned.parts)]
+    assert [len(part["file-scan-tasks"]) for part in parts] == [1, 2, 2, 1, 1]
+    assert deleted_by(parts) == deleted_by([json.loads(b"{%b}" % whole.part(0))])
+    assert [*map(len, deleted_by(parts).values())] == [4, 4, 2, 4, 0, 4, 4]
+    assert whole.parts == 1
+
+
+def deleted_by(parts: list[Any]) -> dict[str, list[str]]:
+    """The delete files of each data file."""
+    return {
+        task["data-file"]["file-path"]: [
+            part["delete-files"][place]["file-path"] for place in task.get("delete-file-references", ())
+        ]
+        for part in parts
+        for task in part["file-scan-tasks"]
+    }
 
 
 def test_filter_is_echoed_as_residual(table: Any, served: Callable[..., ServedCatalog]) -> None:
