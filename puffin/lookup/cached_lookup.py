@@ -364,9 +364,9 @@ class Lookup:
             self.counts.hits += 1
             return plan
         self.counts.misses += 1
-        is_first = planner.files_total == 0
+        size = planner.size
         plan = planner.plan(where, view)
-        if is_first:
+        if planner.size > size:
             self._planners.make_room(planner)
         return plan
 

@@ -51,9 +51,9 @@ class KeptPlanner:
         self._plans: OrderedDict[Filter | None, FilePlan] = OrderedDict()
 
     @property
-    def files_total(self) -> int:
-        """How many files are kept in memory."""
-        return self._planner.files_total
+    def size(self) -> int:
+        """As `Planner.size`."""
+        return self._planner.size
 
     def drop_files(self) -> None:
         """Forget what was read and planned; waits for nobody who reads."""
@@ -115,7 +115,7 @@ class KeptPlanners:
     """
     The planners of all views, which share the ranges of indexes that were read.
 
-    When they keep more than ``most_files`` files together, those used least recently forget theirs.
+    When they keep more than ``most_files`` files together, by their ``size``, those used least recently forget theirs.
     """
 
     def __init__(self, most_files: int = MOST_FILES) -> None:
@@ -139,10 +139,10 @@ class KeptPlanners:
     def make_room(self, used: KeptPlanner) -> None:
         """Let planners other than this one forget their files, until what is kept fits."""
         with self._lock:
-            total = sum(planner.files_total for planner in self._all)
+            total = sum(planner.size for planner in self._all)
             for planner in sorted(self._all, key=lambda each: each.used):
                 if total <= self._most_files:
                     break
                 if planner is not used:
-                    total -= planner.files_total
+                    total -= planner.size
                     planner.drop_files()

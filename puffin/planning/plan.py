@@ -13,7 +13,7 @@ import functools
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -39,6 +39,8 @@ from puffin.tables.snapshot import TableSnapshot
 _COLUMN_MAPPING = "delta.columnMapping.mode"
 _MOST_SOUGHT = 1_000
 """Values of a filter that the index is asked for; each costs a read, and many of them leave few files out."""
+_MOST_BOUNDS, _FEW_COLUMNS = 8_000_000, 8
+"""Bounds that a planner keeps, one for each file and column, but of so many columns at least: 1.3 KB for each file."""
 
 Filter: TypeAlias = "str | FilterJson"
 """A row filter: text in pyiceberg's grammar, or JSON in that of the REST protocol."""
@@ -166,9 +168,10 @@ class Planner:
         return made
 
     @property
-    def files_total(self) -> int:
-        """How many files the planner keeps in memory; 0 until it has read them."""
-        return 0 if self._loaded_files is None else len(self._loaded_files.tasks)
+    def size(self) -> int:
+        """How many files the planner keeps in memory, the bounds of eight columns as one more; 0 until it has any."""
+        files = 0 if self._loaded_files is None else len(self._loaded_files.tasks)
+        return files * (8 + len(self._metrics)) // 8
 
     def plan(self, where: Filter | None, *, index: FoundIndex | None = None) -> FilePlan:
         """
@@ -184,7 +187,7 @@ class Planner:
             index = NO_INDEX
         found = self.find_index() if index is None else index
         asked = tuple(predicates(expression))
-        self._load_metrics({each.field_id for each in asked})
+        bounds = self._bounds_of(asked)
         excludes: list[Pruned] = []
         not_read: list[str] = []
 
@@ -192,7 +195,7 @@ class Planner:
             sought = 0
             for each in asked:
                 sought += len(each.values)
-                answer = self._answer(each, found.index if sought <= _MOST_SOUGHT else None)
+                answer = self._answer(each, bounds, found.index if sought <= _MOST_SOUGHT else None)
                 excludes.append(answer.excludes)
                 not_read.extend(answer.unread)
                 yield answer.after_steps
@@ -214,7 +217,7 @@ class Planner:
             pruned=Pruned(*(before - after for before, after in itertools.pairwise(counts))),
             index=used,
             warnings=(*found.warnings, *unread),
-            predicates=tuple(itertools.starmap(PredicateReport, zip(map(str, asked), excludes, strict=True))),
+            predicates=tuple(map(PredicateReport, map(str, asked), excludes)),
             partition_names=files.partitions.names,
             location=opened.state.location,
             maps_columns=opened.state.properties.get(_COLUMN_MAPPING, "none").lower() != "none",
@@ -262,7 +265,7 @@ class Planner:
     def _retyped(self) -> frozenset[int]:
         return self._opened.state.retyped_at(self._opened.snapshot)
 
-    def _answer(self, predicate: Predicate, index: TableIndex | None) -> _Answer:
+    def _answer(self, predicate: Predicate, bounds: Mapping[int, FileBounds], index: TableIndex | None) -> _Answer:
         files = self._files
         flags = np.ones((3, len(files.tasks)), np.bool_)
         if files.tasks and self._tells_nothing(predicate):
@@ -271,7 +274,8 @@ class Planner:
         column = self._columns.get(predicate.field_id)
         if column is None or not files.tasks:
             return _Answer(flags)
-        flags[1] = self._metrics[column.field_id].may_match(predicate)
+        if column.field_id in bounds:
+            flags[1] = bounds[column.field_id].may_match(predicate)
         if index is None or predicate.op not in (Op.EQ, Op.IN):
             return _Answer(flags)
         probe = index.may_hold(self._key_of(column), predicate.values)
@@ -283,16 +287,35 @@ class Planner:
         is_padded = bool(predicate.values) and predicate.field_id in self._opened.state.padded_ids
         return is_padded or predicate.field_id in self._retyped
 
-    def _load_metrics(self, field_ids: Set[int]) -> None:
-        """Read what a filter needs of all its columns at once: each time, every manifest is read."""
-        wanted = field_ids & self._columns.keys()
-        if not self._files.tasks or wanted <= self._metrics.keys():
-            return
+    def _bounds_of(self, asked: Sequence[Predicate]) -> Mapping[int, FileBounds]:
+        """The bounds of the columns of a filter; only of the first ones if all would take too much memory."""
+        files = len(self._files.tasks)
+        if not files:
+            return {}
+        most = max(_FEW_COLUMNS, _MOST_BOUNDS // files)
+        wanted = list(dict.fromkeys(each.field_id for each in asked if each.field_id in self._columns))[:most]
+        found = self._kept_bounds(wanted)
+        if len(found) == len(wanted):
+            return found
         with self._loading:
-            columns = [self._columns[field_id] for field_id in sorted(wanted - self._metrics.keys())]
-            of_columns = self._opened.file_metrics(columns) if columns else {}
-            for column in columns:
-                self._metrics[column.field_id] = FileBounds(column.type, of_columns[column.field_id])
+            found = self._kept_bounds(wanted)
+            columns = [self._columns[field_id] for field_id in sorted({*wanted} - found.keys())]
+            # Of several columns at once, since each time every manifest is read, but not of all: until they are in
+            # arrays, bounds take ten times as much memory.
+            at_once = max(2, most // 8)
+            for first in range(0, len(columns), at_once):
+                metrics = self._opened.file_metrics(columns[first : first + at_once])
+                found |= {id_: FileBounds(self._columns[id_].type, of_files) for id_, of_files in metrics.items()}
+                del metrics
+            for field_id, of_column in found.items():
+                self._metrics.pop(field_id, None)  # so that those of the newest filter come last
+                self._metrics[field_id] = of_column
+            while len(self._metrics) > most:
+                del self._metrics[next(iter(self._metrics))]
+        return found
+
+    def _kept_bounds(self, field_ids: Iterable[int]) -> dict[int, FileBounds]:
+        return {field_id: kept for field_id in field_ids if (kept := self._metrics.get(field_id)) is not None}
 
     def _key_of(self, column: Column) -> ColumnKey:
         state = self._opened.state

@@ -104,6 +104,6 @@ def test_opening_of_a_caller_keeps_no_files(openings: Callable[[list[str]], Tabl
     planner = KeptPlanner(both[0].opened, RowCache())
     for view in both:
         planner.plan("k = 1", view)
-        assert planner.files_total == 3
+        assert planner.size == 3
         planner.drop_files()
     assert [view.opened.is_planned for view in both] == [False, False]

@@ -331,8 +331,19 @@ def test_least_used_planners_forget_their_files(tmp_path: Path, lookup: puffin.L
         clock.now += 1
         lookup.plan(str(tmp_path / name))
     by_use = sorted(lookup._planners._all, key=lambda each: each.used)
-    assert [planner.files_total for planner in by_use] == [0, 2, 2]
+    assert [planner.size for planner in by_use] == [0, 2, 2]
     assert matched(lookup.plan(str(tmp_path / "a"), "k > 0")) == 2
+
+
+def test_bounds_of_columns_take_the_room_of_files(tmp_path: Path, lookup: puffin.Lookup, clock: Clock) -> None:
+    lookup._planners = KeptPlanners(most_files=8)
+    for name in ("a", "b"):
+        append(tmp_path / name, 4)
+        clock.now += 1
+        lookup.plan(str(tmp_path / name))
+    assert sorted(planner.size for planner in lookup._planners._all) == [4, 4]
+    lookup.plan(str(tmp_path / "b"), "k > 0 and s > 'a'")
+    assert sorted(planner.size for planner in lookup._planners._all) == [0, 5]
 
 
 def test_planner_that_hangs_holds_up_no_other(

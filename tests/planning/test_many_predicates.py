@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from deltalake import write_deltalake
 
+from puffin.delta.snapshot import DeltaSnapshot
 from puffin.iceberg.expression_json import FilterJson
 from puffin.load import load_table
+from puffin.planning import plan
 from puffin.planning.plan import Planner
 
 FILES, RANGES = 4000, 64
@@ -45,6 +48,33 @@ def ranges(first: int, stop: int) -> dict[str, Any]:
     return {"type": "and", "left": above, "right": below}
 
 
+def test_bounds_of_many_columns_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are read in groups, and those of the columns of a filter after the first ones exclude no file."""
+    for last in "abcd":
+        write_deltalake(tmp_path / "t", pa.table({name: [int(name <= last)] for name in "abcd"}), mode="append")
+    monkeypatch.setattr(plan, "_MOST_BOUNDS", 12)
+    monkeypatch.setattr(plan, "_FEW_COLUMNS", 1)
+    read: list[str] = []
+    find = DeltaSnapshot.file_metrics
+    monkeypatch.setattr(
+        DeltaSnapshot,
+        "file_metrics",
+        lambda self, columns: read.append("".join(each.name for each in columns)) or find(self, columns),
+    )
+    planner = Planner(load_table(str(tmp_path / "t")).open())
+
+    def excluded(names: str) -> list[int]:
+        found = planner.plan(" and ".join(f"{name} = 1" for name in names))
+        return [each.excludes.bounds for each in found.predicates]
+
+    assert excluded("abcd") == [0, 1, 2, 0]
+    assert read == ["ab", "c"]
+    assert excluded("da") == [3, 0]
+    assert excluded("ad") == [0, 3]
+    assert excluded("b") == [1]
+    assert read == ["ab", "c", "d", "b"]
+
+
 def test_memory_of_a_plan_does_not_grow_with_its_predicates(tmp_path: Path) -> None:
     table_of_many_files(tmp_path / "t")
     planner = Planner(load_table(str(tmp_path / "t")).open())
@@ -52,10 +82,10 @@ def test_memory_of_a_plan_does_not_grow_with_its_predicates(tmp_path: Path) -> N
     where = FilterJson.of(ranges(0, RANGES))
     tracemalloc.start()
     try:
-        plan = planner.plan(where)
+        made = planner.plan(where)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert plan.files_matched == RANGES
-    assert [each.excludes.bounds for each in plan.predicates[:4]] == [0, FILES - 1, 1, FILES - 2]
+    assert made.files_matched == RANGES
+    assert [each.excludes.bounds for each in made.predicates[:4]] == [0, FILES - 1, 1, FILES - 2]
     assert peak < RANGES * FILES  # a flag for each range and file
