@@ -299,6 +299,21 @@ def test_plans_of_many_snapshots_make_room_for_newer_ones(monkeypatch: pytest.Mo
     on_a_loop(story)
 
 
+def test_plan_that_took_long_takes_the_room_of_those_made_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("puffin.server.iceberg.plans._MOST_FILES", 15)
+
+    def story(future: Callable[[], Any]) -> None:
+        plans, slow, fast = Plans(), future(), future()
+        id_ = plans.keep(OWNER, slow)
+        fast.set_result(SimpleNamespace(size=0, plan=SimpleNamespace(all_files=[0] * 20)))
+        plans.keep(OWNER, fast)
+        slow.set_result(SimpleNamespace(size=0, plan=SimpleNamespace(all_files=[0] * 20)))
+        for _ in range(2):
+            assert plans.find(OWNER, id_) is slow
+
+    on_a_loop(story)
+
+
 def test_ids_are_random_and_long() -> None:
     def story(future: Callable[[], Any]) -> None:
         plans = Plans()

@@ -2,7 +2,7 @@
 Plans of which a client has not had everything: those still being made, and those that do not fit one answer.
 
 A plan's id is random, and good only for the caller and the table that it was made for. Plans are forgotten after a
-while, and the oldest ones when there are too many or they take too much memory. The newest one stays, however large.
+while, and the oldest ones when there are too many or they take too much memory. The one made last stays, however large.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ class Plans:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._made: list[str] = []  # in the order in which they were made
 
     def keep(self, owner: Owner, making: asyncio.Future[PlannedScan]) -> str:
         """The id of a plan, made or being made; Problem 429 if too many are being made, which cancels this one."""
@@ -66,6 +67,8 @@ class Plans:
             raise Problem.too_many("too many plans are being made")
         id_ = secrets.token_urlsafe(_ID_BYTES)
         self._kept[id_] = _Kept(owner, self._clock() + _SECONDS, making)
+        if making.done():
+            self._made.append(id_)
         return id_
 
     def find(self, owner: Owner, id_: str) -> asyncio.Future[PlannedScan]:
@@ -100,10 +103,12 @@ class Plans:
                 break
             self._kept.popitem(last=False)[1].making.cancel()
         made = {id_: planned for id_, kept in self._kept.items() if (planned := kept.made) is not None}
-        for id_ in list(made)[:-1]:  # the newest stays, however large
+        made = {id_: made[id_] for id_ in (*filter(made.__contains__, self._made), *made)}
+        for id_ in list(made)[:-1]:  # the one made last stays, however large: its client has had nothing of it yet
             if _has_room(made.values()):
                 break
             del self._kept[id_], made[id_]
+        self._made = list(made)
 
 
 def _has_room(made: Iterable[PlannedScan]) -> bool:
