@@ -163,7 +163,8 @@ class CallersCatalog:
             return ForwardedTable(same[0], None)
         loaded = self._checked(table, answer, config)
         try:
-            mode = planning_mode(self.states.of(table, snapshots, loaded.location, loaded.document))
+            state = self.states.of(table, snapshots, loaded.location, loaded.document)
+            mode = planning_mode(state, has_all_snapshots=snapshots == ALL)
         except UnsupportedError as exc:
             mode = PlanningMode(CLIENT, str(exc))
         return ForwardedTable(None if tag is None else _tag(rules, tag), loaded.body(mode.config, config))

@@ -32,9 +32,9 @@ class PlanningMode:
         return {KEY: self.mode, **({} if self.reason is None else {REASON: self.reason})}
 
 
-def planning_mode(state: TableState) -> PlanningMode:
-    """Which side plans the scans of a table."""
-    reason = _reason(state)
+def planning_mode(state: TableState, *, has_all_snapshots: bool = True) -> PlanningMode:
+    """Which side plans the scans of a table, whose state may have only the snapshots of branches and tags."""
+    reason = _reason(state, has_all_snapshots=has_all_snapshots)
     return PlanningMode() if reason is None else PlanningMode(CLIENT, reason)
 
 
@@ -57,7 +57,7 @@ def check_names(filter_: FilterJson | None, state: TableState) -> None:
             )
 
 
-def _reason(state: TableState) -> str | None:
+def _reason(state: TableState, *, has_all_snapshots: bool) -> str | None:
     if state.properties.get(PROPERTY, "").lower() == CLIENT:
         return f"the table's property {PROPERTY}"
     if "encryption.key-id" in state.properties:
@@ -65,7 +65,10 @@ def _reason(state: TableState) -> str | None:
     for spec in state.partition_specs.values():
         for field in spec:
             reason = _reason_of_field(field, state.source_types)
-            if reason is None and field["transform"] == "identity" and _was_int_before(state, field["source-id"]):
+            was_int = field["transform"] == "identity" and _was_int_before(
+                state, field["source-id"], has_all_snapshots=has_all_snapshots
+            )
+            if reason is None and was_int:
                 reason = "its column is an int in older snapshots, which the client would read as a long"
             if reason is not None:
                 return f"partition field {field['name']}: {reason}"
@@ -86,8 +89,8 @@ def _reason_of_field(field: Mapping[str, Any], types: Mapping[int, str]) -> str 
     return "partitions by uuids, on whose order engines disagree" if type_ == "uuid" else None
 
 
-def _was_int_before(state: TableState, source_id: int) -> bool:
-    """Whether a column of longs is one of ints in the schema of a snapshot that is not the current one."""
+def _was_int_before(state: TableState, source_id: int, *, has_all_snapshots: bool) -> bool:
+    """Whether a column of longs is, or may be, one of ints in the schema of a snapshot that is not the current one."""
     if state.source_types.get(source_id) != "long":
         return False
     older = {
@@ -95,6 +98,8 @@ def _was_int_before(state: TableState, source_id: int) -> bool:
         for schema in all_schemas(state.document)
         if any(column.field_id == source_id and column.type == "int" for column in primitive_columns(schema))
     }
+    if not has_all_snapshots:
+        return bool(older)
     current = state.current_snapshot_id
     return any(each.schema_id in older for each in state.snapshots.values() if each.snapshot_id != current)
 

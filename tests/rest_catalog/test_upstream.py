@@ -20,6 +20,7 @@ from puffin.rest_catalog.paging import Page
 from puffin.rest_catalog.upstream import Upstream, UpstreamConfig
 from puffin.rest_catalog.upstream_table import States, UpstreamTable
 from puffin.tables.snapshot import CURRENT
+from tests.hand_made_table import HandMadeTable
 from tests.server.iceberg_face import table_of_files
 
 TABLE = TableName(("a b", "c"), "t/ä")
@@ -131,6 +132,22 @@ def test_status_that_is_neither_an_answer_nor_an_error_is_an_error_of_the_catalo
 def test_answer_of_another_form_is_an_error_of_the_catalog(body: bytes, ask: Callable[[CallersCatalog], Any]) -> None:
     with pytest.raises(StorageError, match="expected an answer of a REST catalog"):
         ask(CallersCatalog(Lookup(), upstream_that_answers(200, body), States(), Caller()))
+
+
+@pytest.mark.parametrize("snapshots", ["all", "refs"])
+def test_older_snapshots_count_that_the_catalog_leaves_out(tmp_path: Path, snapshots: str) -> None:
+    """Spark fails over them later, if this service plans."""
+    table = HandMadeTable(tmp_path / "t", [(1, "a", "int")], spec=[(1, "identity")])
+    table.snapshot()
+    table.evolve([(1, "a", "long")])
+    table.snapshot()
+    first, last = table.document["snapshots"]
+    first["schema-id"], last["schema-id"] = 0, 1
+    shown = [first, last] if snapshots == "all" else [last]
+    answer = {"metadata-location": "file:/t/1.metadata.json", "metadata": {**table.document, "snapshots": shown}}
+    upstream = upstream_that_answers(200, json.dumps(answer).encode())
+    loaded = CallersCatalog(Lookup(), upstream, States(), Caller()).load(TABLE, snapshots)
+    assert json.loads(loaded.body())["config"]["scan-planning-mode"] == "client"
 
 
 def test_names_that_no_request_can_have_are_not_listed() -> None:
