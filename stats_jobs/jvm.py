@@ -61,11 +61,13 @@ class JvmCluster(Cluster):
             self.open()
         archive = packing.result()
         with self.job(0, None):
-            includes = self.context._python_includes
             if not any(added.endswith(f"/{archive.name}") for added in self.context.listFiles):
                 self.context.addPyFile(str(archive))
-            elif includes is not None and archive.name not in includes:
-                includes.append(archive.name)  # another Python process at this JVM added it, and only its workers know
+            else:
+                # Another Python process at this JVM may have added it, which only that one's workers know.
+                includes: Any = self.context._python_includes
+                if archive.name not in includes:
+                    includes.append(archive.name)
             cores = self.context.defaultParallelism
             self.context.parallelize(range(cores), cores).foreach(_prepare_worker)
 
