@@ -157,7 +157,8 @@ def scan_of(opened: TableSnapshot, plan: FilePlan, request: ScanRequest) -> Plan
     if not request.of_pyiceberg:
         check_names(request.filter, opened.state)
     state, residual = opened.state, residual_of(request, opened.state)
-    encoder = TaskEncoder(state.partition_specs, state.tuple_types, residual, request.of_pyiceberg)
+    types = state.tuple_types_at(None if opened.is_empty else opened.snapshot)
+    encoder = TaskEncoder(state.partition_specs, types, residual, request.of_pyiceberg)
     metrics = _statistics(opened, request.stats_fields) if len(plan.all_files) else ()
     return PlannedScan.of(plan, encoder, metrics)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable
 from decimal import Decimal
@@ -14,6 +15,7 @@ import pytest
 import puffin
 from puffin.load import load_table
 from puffin.planning.plan import Filter, Planner
+from puffin.rest_catalog.catalog import scan_of
 from puffin.rest_catalog.planning_mode import CLIENT, SERVER, planning_mode
 from puffin.rest_catalog.scan_request import ScanRequest
 from puffin.tables.base import SnapshotSelector
@@ -100,6 +102,14 @@ def test_buckets_of_another_type_leave_out_no_file(tmp_path: Path) -> None:
     assert transformed(BUCKETS, "string", "2005") != transformed(BUCKETS, "long", 2005)
     table = replaced(tmp_path / "t", "string", pa.array(["x"]), transform=BUCKETS)
     assert files_of(table, "a = '2005'", BEFORE) == ["before.parquet"]
+
+
+def test_pyiceberg_gets_partition_values_of_before_a_replacement_as_they_were(tmp_path: Path) -> None:
+    table = replaced(tmp_path / "t", "date", pa.array([1], pa.date32()), transform="identity")
+    opened = load_table(str(table.root)).open(SnapshotSelector(snapshot_id=BEFORE))
+    scan = scan_of(opened, Planner(opened).plan(None), ScanRequest(of_pyiceberg=True))
+    (task,) = json.loads(b"{%b}" % scan.part(0))["file-scan-tasks"]
+    assert task["data-file"]["partition"] == [2005]
 
 
 def test_plan_of_the_current_snapshot_of_a_replaced_table_prunes(tmp_path: Path) -> None:
