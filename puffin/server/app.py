@@ -108,11 +108,11 @@ class _Handlers:
 
     async def tables(self, query: Annotated[documents.TablesQuery, Query()]) -> Response:
         """List the tables with statistics, and their age: of the catalog and below the allowed roots."""
-        return _json(await self._service.tables(query))
+        return _json(await self._service.lists.analyzed(query))
 
     async def status(self) -> Response:
         """Show how well statistics and index describe every table, worst first: the document of `puffin status`."""
-        return _json(await self._service.status())
+        return _json(await self._service.lists.status())
 
     async def history(self, query: Annotated[documents.ColumnQuery, Query()]) -> Response:
         """Show the statistics of a column, snapshot by snapshot."""

@@ -1,8 +1,7 @@
 """
 Questions in, answers out as bytes: where lookup, roots and threads meet.
 
-The event loop sends cached answers and puts together lists from what threads found. All other work goes to a thread:
-even the check whether a path is below a root may hang in the file system.
+The event loop sends cached answers and puts together lists from what threads found. All other work goes to a thread.
 """
 
 from __future__ import annotations
@@ -10,37 +9,30 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
-import itertools
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from puffin.errors import (
     CorruptError,
-    NotFoundError,
     PuffinError,
     SetupError,
     SnapshotNotFound,
-    TableNotFound,
     UsageError,
     in_one_line,
 )
 from puffin.inspection import FileDescription, describe
-from puffin.load import FoundTable
-from puffin.lookup import AnalyzedTable, FilePlan, JoinQuestion, Lookup, Question, TableEstimate
+from puffin.lookup import FilePlan, JoinQuestion, Lookup, Question, TableEstimate
 from puffin.lookup.cache import Kept
-from puffin.lookup.health import TableStatus
-from puffin.lookup.history import iso_time
-from puffin.lookup.places import table_key
-from puffin.lookup.status import table_status
-from puffin.server.documents import EstimateRequest, JoinRequest, PlanRequest, TablesQuery, snapshot_of
+from puffin.server.access import Access
+from puffin.server.documents import EstimateRequest, JoinRequest, PlanRequest, snapshot_of
 from puffin.server.encoded import Encoded, encode, encode_plan
 from puffin.server.plan_counts import PlanCounts
 from puffin.server.problems import Problem, logged
-from puffin.server.roots import Roots
 from puffin.server.settings import Settings
+from puffin.server.table_lists import TableLists
 from puffin.server.warm import WarmAnswers
 from puffin.server.workers import Workers
 from puffin.storage import store_for
@@ -48,12 +40,8 @@ from puffin.storage import store_for
 if TYPE_CHECKING:
     from puffin.rest_catalog.upstream import Upstream
 
-_MOST_NAMES = 10_000  # of the tables that a list considers
-_STATUS_AT_ONCE = 16  # tables, so that other requests find free threads
-
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
-_Listed: TypeAlias = "tuple[list[FoundTable], dict[str, bool]]"  # by name; and what an answer says if there are more
 
 
 class _Answer(Protocol):
@@ -77,6 +65,8 @@ class Service:
     Raises Problem if a table is not served or too busy, and PuffinError as `puffin.Lookup` does.
 
     Attributes:
+        access: Which tables may be read, and the threads that read them.
+        lists: The lists of all tables.
         upstream: The REST catalog that authorizes the callers of the REST face, or None.
         warm: Answers to the query strings of earlier requests.
         plans: Counts of the plans that were made; used on the event loop alone.
@@ -86,21 +76,19 @@ class Service:
 
     def __init__(self, settings: Settings, shared: Service | None = None) -> None:
         self.settings = settings
-        self._table_seconds = settings.limits.table_seconds
-        self._roots = Roots(settings.roots)
-        self._workers: Workers = Workers(settings.limits) if shared is None else shared._workers
+        self.access: Access = Access(settings, Workers(settings.limits) if shared is None else shared.access.workers)
         self.asked = settings.asked
-        self._has_catalog = settings.catalog is not None
         self.upstream = upstream_of(settings)
         self.plans: PlanCounts = PlanCounts() if shared is None else shared.plans
         self.lookup = Lookup(
             catalog=settings.catalog,
             catalog_properties=settings.catalog_properties,
             more_catalogs=settings.warehouses,
-            locations=self._has_catalog,
+            locations=settings.catalog is not None,
             ttl_seconds=settings.ttl_seconds,
-            store_for=functools.partial(store_for, confine=self._roots.confine),
+            store_for=functools.partial(store_for, confine=self.access.roots.confine),
         )
+        self.lists = TableLists(self.lookup, self.access, settings)
         self.warm = WarmAnswers(self.lookup, self.asked)
         self.warehouses = {name: Service(settings.of_warehouse(name), self) for name in settings.warehouses}
 
@@ -108,7 +96,7 @@ class Service:
         """The answer to a question."""
         kept = self._at_hand(asked)
         if kept is None:
-            kept = await self.read(asked.question.table, lambda: self.ask(asked))
+            kept = await self.access.read(asked.question.table, lambda: self.ask(asked))
         self.asked(asked.question.table)
         return kept
 
@@ -142,9 +130,9 @@ class Service:
         )
         tables = [asked.left.table, asked.right.table]
         for table in tables:
-            await self.read(table, lambda: None)
+            await self.access.read(table, lambda: None)
         # A key of the pair: if the storage of one table hangs, questions about the other have their threads.
-        body = await self.run("\n".join(tables), lambda: encode(self.lookup.join(left, right).to_json()))
+        body = await self.access.run("\n".join(tables), lambda: encode(self.lookup.join(left, right).to_json()))
         for table in tables:
             self.asked(table)
         return body
@@ -169,44 +157,10 @@ class Service:
             _check_ref(asked.table, asked.ref, asked.snapshot_id, plan.snapshot_id)
             return plan, encode_plan(plan)
 
-        plan, body = await self.read(asked.table, planned)
+        plan, body = await self.access.read(asked.table, planned)
         self.plans.add(plan, plan.table)
         self.asked(plan.table)
         return body
-
-    async def tables(self, query: TablesQuery) -> bytes:
-        """A page of the analyzed tables by name; what cannot be read or listed, or not in time, stands separately."""
-        after, part = query.after or "", (query.contains or "").casefold()
-        known, cut = await self._workers.run("", lambda: self._listed(query.namespace))
-        asked = [each for each in known if each.name > after and part in each.name.casefold()]
-        page = asked[: query.limit]
-        found = await asyncio.gather(*map(self._analyzed, page))
-        return encode(
-            {
-                "tables": [table.to_json() for table in found if isinstance(table, AnalyzedTable)],
-                "unreadable": [
-                    each.name for each, table in zip(page, found, strict=True) if isinstance(table, Exception)
-                ],
-                "next": page[-1].name if len(asked) > len(page) else None,
-                **cut,
-            }
-        )
-
-    async def status(self) -> bytes:
-        """The status of every table, those in need first; what cannot be read or listed in time has its error."""
-        listed, cut = await self._workers.run("", lambda: self._listed(None))
-        tables = iter(listed)
-        until = asyncio.get_running_loop().time() + self._table_seconds
-        found: list[TableStatus] = []
-
-        async def some() -> None:
-            for table in tables:
-                found.append(await self._status(table, until))
-
-        await asyncio.gather(*(some() for _ in range(_STATUS_AT_ONCE)))
-        verdicts = self.settings.verdicts()
-        found.sort(key=lambda each: each.need)
-        return encode({"tables": [_status_json(each, verdicts.get(self._key(each.table))) for each in found], **cut})
 
     async def history(self, table: str, column: str) -> bytes:
         """The statistics of a column, snapshot by snapshot."""
@@ -221,19 +175,6 @@ class Service:
         table = asked.question.table
         return await self._encoded(table, lambda: self.lookup.following([table], lambda: self._dump(asked)))
 
-    async def run(self, key: str, call: Callable[[], _Result]) -> _Result:
-        """Call ``call`` in a thread; calls with one key share the threads of one table."""
-        return await self._workers.run(key, call)
-
-    async def read(self, table: str, call: Callable[[], _Result]) -> _Result:
-        """Check in a thread that the table is served, and call ``call`` there."""
-
-        def checked() -> _Result:
-            self.check(table)
-            return call()
-
-        return await self._workers.run(table, checked)
-
     def ask(self, asked: Asked) -> Kept:
         """The encoded answer about a table that was checked; blocks."""
         kept = self.lookup.ask(asked.question)
@@ -245,13 +186,13 @@ class Service:
         """Raise unless the roots exist and the catalogs answer."""
 
         def check() -> None:
-            self._roots.check_present()
-            if self._has_catalog and self.upstream is None:
+            self.access.roots.check_present()
+            if self.settings.catalog is not None and self.upstream is None:
                 self.lookup.namespaces()
             elif self.upstream is not None:  # it may refuse to list anything for this server itself
                 self.upstream.check_answers()
 
-        await self._workers.run("ready", check)
+        await self.access.run("ready", check)
         for service in self.warehouses.values():
             await service.check_ready()
 
@@ -261,58 +202,13 @@ class Service:
         for service in (self, *self.warehouses.values()):
             counts.update(dataclasses.asdict(service.lookup.counts))
         return {
-            "puffin_storage_threads": self._workers.busy,
+            "puffin_storage_threads": self.access.workers.busy,
             **{f"puffin_lookup_{name}_total": count for name, count in counts.items()},
             **self.plans.metrics(),
         }
 
-    def check(self, table: str) -> None:
-        """Raise Problem 403 or TableNotFound for a table that is not served."""
-        if not self._has_catalog or "/" in table:  # the lookup decides the same way
-            self._roots.check(table)
-        elif "." not in table:
-            raise TableNotFound(f"{table}: expected namespace.table")
-
     async def _encoded(self, table: str, ask: Callable[[], _Answer]) -> bytes:
-        return await self.read(table, lambda: encode(ask().to_json()))
-
-    def _listed(self, namespace: str | None) -> _Listed:
-        """The tables of one namespace, or of the whole catalog and below all roots."""
-        if namespace is None:
-            return _first_by_name(self.lookup.listed(roots=self._roots.uris))
-        try:
-            return _first_by_name(self.lookup.listed([namespace]))
-        except UsageError as exc:  # a caller of the server does not choose the catalog
-            raise NotFoundError(f"namespace {namespace!r}: no such namespace") from exc
-
-    async def _analyzed(self, table: FoundTable) -> AnalyzedTable | Exception | None:
-        if table.error is not None:
-            return table.error
-        return await self._in_time(table.name, lambda: self.lookup.analyzed(table.name), self._table_seconds)
-
-    async def _status(self, table: FoundTable, until: float) -> TableStatus:
-        name = table.name
-
-        def read() -> TableStatus:
-            # A copy, so that what it reads of files does not stay in memory with the view.
-            return table_status(name, dataclasses.replace(self.lookup.opened(name)))
-
-        left = until - asyncio.get_running_loop().time()
-        found = await self._in_time(name, read, left) if table.error is None else table.error
-        return TableStatus.of_error(name, Problem.of(found).detail) if isinstance(found, Exception) else found
-
-    async def _in_time(self, table: str, call: Callable[[], _Result], seconds: float) -> _Result | Exception:
-        """As `read`, but errors are returned, so that no table stops the others."""
-        try:
-            return await asyncio.wait_for(self.read(table, call), seconds)
-        except Exception as exc:  # noqa: BLE001 - a table must not stop the others
-            return logged(exc, table)
-
-    def _key(self, table: str) -> str:
-        """The name of a table among those of all catalogs, as an autopilot spells it."""
-        catalog = self.settings.catalog
-        is_plain = catalog is not None and "/" not in table and not self.lookup.names_catalog(table)
-        return f"{catalog}:{table}" if is_plain else table_key(table)
+        return await self.access.read(table, lambda: encode(ask().to_json()))
 
     def _dump(self, asked: Asked) -> FileDescription:
         table, path = asked.question.table, self.ask(asked).answer.statistics_path
@@ -338,7 +234,7 @@ class Service:
                     found[place] = logged(exc, table)
             return found
 
-        answers = await self._in_time(table, ask_all, self._table_seconds)
+        answers = await self.access.in_time(table, ask_all)
         return dict.fromkeys(questions, answers) if isinstance(answers, Exception) else answers
 
 
@@ -363,21 +259,6 @@ def check_catalogs(settings: Settings) -> None:
         else:  # in a thread: if this catalog hangs, the server still answers about other tables
             asking = threading.Thread(target=_check_answers, args=(each.catalog, upstream.check_answers), daemon=True)
             asking.start()
-
-
-def _first_by_name(listed: Iterator[FoundTable]) -> _Listed:
-    first = sorted(itertools.islice(listed, _MOST_NAMES), key=lambda each: each.name)
-    return first, {} if next(listed, None) is None else {"truncated": True}
-
-
-def _status_json(status: TableStatus, verdict: tuple[str, str] | None) -> dict[str, Any]:
-    state, reason = verdict or (None, None)
-    return {
-        **status.to_json(),
-        "stats-timestamp": iso_time(status.since_newest.statistics_timestamp_ms),
-        "state": state,
-        "state-reason": reason,
-    }
 
 
 def _check_ref(table: str, ref: str | None, wanted: int | None, found: int | None) -> None:

@@ -69,7 +69,7 @@ class Face:
         # A catalog behind this one lists its tables for each caller; only directories are ours to list then.
         has_catalog = settings.catalog is not None and service.upstream is None
         names = Names(service.lookup, settings.roots, has_catalog=has_catalog)
-        self._served = ServedCatalog(service.lookup, names, service.check)
+        self._served = ServedCatalog(service.lookup, names, service.access.check)
         self._has_roots = bool(settings.roots)
         self._token = settings.token
         self._states = States()
@@ -229,7 +229,7 @@ class Face:
         return _encoded(b"%b,%b}" % (json.dumps(head).encode()[:-1], part))
 
     async def _run(self, request: Request, call: Callable[[], _Result], table: TableName | str = "") -> _Result:
-        return await self._service.run(self._queue(request, table), call)
+        return await self._service.access.run(self._queue(request, table), call)
 
     async def _in_thread(self, call: Callable[[], _Result]) -> _Result:
         return await asyncio.get_running_loop().run_in_executor(None, call)
