@@ -56,10 +56,13 @@ class FilterJson:
     Attributes:
         text: The compact JSON.
         case_sensitive: Whether names of columns are to be taken literally.
+        any_schema: Whether names that are new to the current schema and to that of the snapshot are those of other
+            schemas. Only with the newest metadata is it certain that they mean nothing else by now.
     """
 
     text: str
     case_sensitive: bool = True
+    any_schema: bool = False
 
     @classmethod
     def of(cls, document: Any, *, case_sensitive: bool = True) -> FilterJson:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from puffin.cached import cached_property
 from puffin.errors import ColumnNotFound, CorruptMetadataError, UnsupportedTableError, UsageError
 from puffin.iceberg.expression_json import FilterJson, Term, Unbound, UnboundPredicate, parse_expression
 from puffin.iceberg.filter_literals import BEYOND, to_step, units_of_text
@@ -50,10 +51,18 @@ class JsonFilterParser:
         schemas: Those that names may mean, the current one first.
         specs: The fields of each partition spec, without those whose values are unknown.
         reused: By whether case matters, the names that have meant several columns; those of the schemas if None.
+        others: The other schemas of the table, newest first, for filters that may have been written with any of them.
     """
 
-    def __init__(self, schemas: Sequence[Mapping[str, Any]], specs: _Specs, reused: _ReusedNames | None = None) -> None:
+    def __init__(
+        self,
+        schemas: Sequence[Mapping[str, Any]],
+        specs: _Specs,
+        reused: _ReusedNames | None = None,
+        others: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
         self._schemas = [_Schema(schema, specs) for schema in schemas]
+        self._others = others
         self._specs = specs
         self._reused = reused or {exact: reused_names(schemas, case_sensitive=exact) for exact in (True, False)}
 
@@ -64,18 +73,19 @@ class JsonFilterParser:
         Raises ColumnNotFound if no schema has a column, UsageError if the filter has another form than the protocol's
         or a literal does not fit its column.
         """
-        return self._bound(parse_expression(filter_), filter_.case_sensitive)
+        return self._bound(parse_expression(filter_), filter_)
 
-    def _bound(self, tree: Unbound, case_sensitive: bool) -> Expression:
+    def _bound(self, tree: Unbound, filter_: FilterJson) -> Expression:
         if isinstance(tree, bool):
             return Constant(tree)
         if not isinstance(tree, UnboundPredicate):
-            return Combination(tuple(self._bound(part, case_sensitive) for part in tree.parts), tree.is_and)
-        found = [
-            (schema, field)
-            for schema in self._schemas
-            for field in schema.find(tree.term, case_sensitive=case_sensitive)
-        ]
+            return Combination(tuple(self._bound(part, filter_) for part in tree.parts), tree.is_and)
+        case_sensitive = filter_.case_sensitive
+        found = _found(tree.term, self._schemas, case_sensitive=case_sensitive)
+        if not found and filter_.any_schema:
+            others = (_Schema(each, self._specs) for each in self._others)
+            in_each = (_found(tree.term, [other], case_sensitive=case_sensitive) for other in others)
+            found = next(filter(None, in_each), found)
         if not found:
             raise ColumnNotFound(f"filter: column {tree.term.column!r}: the table has no such column")
         (schema, field), *_ = found
@@ -118,7 +128,11 @@ class _Schema:
         self._folded: dict[str, list[Field]] = {}
         for field in fields:
             self._folded.setdefault(field.name.lower(), []).append(field)
-        self._binder = Binder(document, specs)
+        self._document, self._specs = document, specs
+
+    @cached_property
+    def _binder(self) -> Binder:
+        return Binder(self._document, self._specs)
 
     def find(self, term: Term, *, case_sensitive: bool) -> Sequence[Field]:
         """The columns that a client may mean: some take the first of those that differ in case alone, some the last."""
@@ -135,10 +149,15 @@ class _Schema:
         op, literals = _widened(tree.op, [_literals(field.type, each, what) for each in tree.literals])
         if any(isinstance(each, float) and math.isinf(each) for each in literals):
             return _unprunable(tree)  # pyiceberg takes one for a number that no float reaches
+        binder = self._binder
         try:
-            return self._binder.bind(unbound(op, field.name, literals))
+            return binder.bind(unbound(op, field.name, literals))
         except Exception as exc:  # pyiceberg has many for a test that does not fit a type
             raise UsageError(f"filter: {what} of type {field.type}: {said_by_library(exc)}") from exc
+
+
+def _found(term: Term, schemas: Iterable[_Schema], *, case_sensitive: bool) -> list[tuple[_Schema, Field]]:
+    return [(schema, field) for schema in schemas for field in schema.find(term, case_sensitive=case_sensitive)]
 
 
 def _any_reading(tree: UnboundPredicate, schema: _Schema, field: Field, before: Sequence[Field]) -> Expression:

@@ -70,7 +70,7 @@ def filter_parser(opened: TableSnapshot, *, with_partitions: bool = True) -> Cal
     def json_parser() -> Callable[[FilterJson], Expression]:
         from puffin.iceberg.filter_binding import JsonFilterParser  # needs pyiceberg, which a text may do without
 
-        return JsonFilterParser(of_filter, specs, state.reused_names)
+        return JsonFilterParser(of_filter, specs, state.reused_names, schemas[::-1])
 
     return lambda where: json_parser()(where) if isinstance(where, FilterJson) else parser(where)
 

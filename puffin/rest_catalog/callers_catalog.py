@@ -138,7 +138,7 @@ class CallersCatalog:
     def plan(self, table: TableName, request: ScanRequest) -> PlannedScan:
         """The files that a scan has to read, once the catalog has let the caller load the table."""
         return self._or_local(
-            lambda: self._plan(table, request),
+            lambda: self._plan(table, request.of_any_schema),
             lambda local: local.plan(table, request),
         )
 

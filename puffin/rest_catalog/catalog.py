@@ -116,9 +116,9 @@ class ServedCatalog:
         try:
             return self._planned(name, request)
         except ColumnNotFound:
-            # The client may know the table by a newer schema, which another server has told it.
+            # The client may know the table by a newer schema, which another server has told it, or by an older one.
             self._opened(name, CURRENT, checked=True)
-            return self._planned(name, request)
+            return self._planned(name, request.of_any_schema)
 
     def _planned(self, name: str, request: ScanRequest) -> PlannedScan:
         snapshot_id = request.snapshot_id

@@ -31,6 +31,12 @@ class ScanRequest:
     stats_fields: tuple[str, ...] = ()
     of_pyiceberg: bool = False
 
+    @property
+    def of_any_schema(self) -> ScanRequest:
+        """The same from a client that may have loaded the table at any time; see `FilterJson.any_schema`."""
+        of_any = None if self.filter is None else dataclasses.replace(self.filter, any_schema=True)
+        return dataclasses.replace(self, filter=of_any)
+
     @classmethod
     def of(cls, body: Any, *, of_pyiceberg: bool = False) -> ScanRequest:
         """

@@ -237,6 +237,27 @@ def test_name_of_before_the_newest_snapshot_excludes_no_file(table: Any, served:
     assert len(paths(served().plan(TABLE, by_old_name))) == FILES + 1
 
 
+def test_name_between_that_of_the_snapshot_and_that_of_now_is_found(
+    table: Any, served: Callable[..., ServedCatalog]
+) -> None:
+    """A client may have loaded the table while the column had it."""
+    catalog, pinned = served(), {"snapshot-id": table.current_snapshot().snapshot_id}
+    for before, after in (("s", "t"), ("t", "u")):
+        with table.update_schema() as update:
+            update.rename_column(before, after)
+    for others in (pinned, {}):
+        found = [
+            paths(
+                catalog.plan(TABLE, ScanRequest.of({"filter": {"type": "eq", "term": name, "value": "s5"}, **others}))
+            )
+            for name in "stu"
+        ]
+        assert 0 < len(found[0]) < FILES
+        assert found[0] == found[1] == found[2]
+    with pytest.raises(ColumnNotFound):
+        catalog.plan(TABLE, ScanRequest.of({"filter": {"type": "is-null", "term": "v"}}))
+
+
 def test_name_of_a_partition_that_meant_another_column_is_refused(
     table: Any, served: Callable[..., ServedCatalog]
 ) -> None:
