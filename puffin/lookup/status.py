@@ -187,7 +187,8 @@ def _bytes_to_read(opened: TableSnapshot, plans: Iterable[ColumnPlan]) -> int:
     for plan in {plan.base_id: plan for plan in plans}.values():
         for task, removed in _tasks(opened, plan):
             twice = removed and task.deleted_by is None
-            most |= Counter({(task.data_file.file_path, task.start, twice): task.most_bytes})
+            piece = task.data_file.file_path, task.start, twice
+            most[piece] = max(most[piece], task.most_bytes)
     return most.total()
 
 
@@ -217,9 +218,9 @@ def _rows_changed_share(opened: TableSnapshot, nearest: KnownSketch) -> float | 
     except PuffinError as exc:
         _log.info("%s: the rows changed are not known: %s", opened.name, exc)
         return None
-    if not _has_counts((*changes.added, *tasks)):
+    if not _has_counts(opened, (*changes.added, *tasks)):
         return None
-    if _has_counts(changes.removed):
+    if _has_counts(opened, changes.removed):
         changed = _rows_in_files((*changes.added, *changes.removed))
     else:  # a Delta log need not say how many rows a removed file had
         before = None if nearest.properties.summary is None else nearest.properties.summary.row_count
@@ -231,8 +232,9 @@ def _rows_changed_share(opened: TableSnapshot, nearest: KnownSketch) -> float | 
     return min(1.0, changed / max(1, _rows_in_files(tasks) if total is None else total))
 
 
-def _has_counts(tasks: Iterable[FileScanTask]) -> bool:
-    return all(task.data_file.record_count for task in tasks)
+def _has_counts(opened: TableSnapshot, tasks: Iterable[FileScanTask]) -> bool:
+    # Of a Delta file, 0 stands for an unknown number too. Iceberg always tells, and has files without rows.
+    return not opened.counts_live_rows or all(task.data_file.record_count for task in tasks)
 
 
 def _rows_in_files(tasks: Iterable[FileScanTask]) -> int:

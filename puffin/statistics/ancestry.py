@@ -31,6 +31,7 @@ class KnownSketch:
     Attributes:
         opened: The snapshot asked for.
         footers: Reads what its entry leaves to the file.
+        extensions: Judges sketches that Trino extended.
         snapshot: The one whose rows were counted; None if the table no longer has it.
         age: How many snapshots lie between those rows and the ones asked for.
         freshness: What these snapshots changed.
@@ -38,6 +39,7 @@ class KnownSketch:
 
     opened: TableSnapshot
     footers: Footers
+    extensions: _Extensions
     entry: StatisticsEntry
     blob: BlobEntry
     snapshot: Snapshot | None
@@ -93,7 +95,7 @@ class KnownSketch:
     @cached_property
     def may_lack_changes(self) -> bool:
         """Whether Trino extended it without the rows that others added or removed before."""
-        return _may_lack_changes(self.opened.state, self.blob)
+        return self.extensions.may_lack_changes(self.blob)
 
     @cached_property
     def mapping_changed(self) -> str | None:
@@ -147,11 +149,11 @@ def known_sketches(
     # A blob from a snapshot that is no longer known is older than every ancestor that is.
     unknown = None, len(ancestors), UNKNOWN_FRESHNESS
     entries = [state.statistics[a.snapshot_id] for a in ancestors if a.snapshot_id in state.statistics]
-    footers = Footers(opened)
+    shared = opened, Footers(opened), _Extensions(state)
     sketches = {}
     for field_id in {id_ for entry in entries for id_ in entry.sketches} if field_ids is None else field_ids:
         found = ((entry, entry.sketches[field_id]) for entry in entries if field_id in entry.sketches)
-        known = [KnownSketch(opened, footers, *each, *by_id.get(each[1].snapshot_id, unknown)) for each in found]
+        known = [KnownSketch(*shared, *each, *by_id.get(each[1].snapshot_id, unknown)) for each in found]
         sketches[field_id] = sorted(known, key=lambda each: each.age)
     return sketches
 
@@ -178,35 +180,49 @@ def _since_each(ancestors: Iterable[Snapshot]) -> Iterator[Freshness]:
             )
 
 
-def _may_lack_changes(state: TableState, blob: BlobEntry) -> bool:
+class _Extensions:
     """
-    Whether a sketch may lack changes before its snapshot; ours and those of ANALYZE do not.
+    Tells whether a sketch may lack changes before its snapshot; ours and those of ANALYZE do not.
 
     Trino 476 adds the rows of an INSERT to the sketch of the nearest ancestor that has one, and stores the sum for the
     new snapshot. It lacks rows that other writers added or removed in between without statistics: 1,010 instead of
-    1,510. Table metadata shows that as long as it has those snapshots.
+    1,510. Table metadata shows that as long as it has those snapshots. A sketch lacks what the one that it extends
+    lacks, and there may be thousands of them in a row: each is looked at once.
     """
-    seen: set[int] = set()
-    while True:
-        snapshot = state.snapshots.get(blob.snapshot_id)
-        if SketchProperties(blob.properties).is_ours or snapshot is None or not snapshot.is_trino_insert:
-            return False
-        base = _base_of(state, snapshot, blob)
-        if base is None or blob.snapshot_id in seen:
-            return snapshot.parent_id is not None
-        seen.add(blob.snapshot_id)
-        blob = base
 
+    def __init__(self, state: TableState) -> None:
+        self._state = state
+        self._judged: dict[tuple[int, int], bool] = {}  # by field and snapshot
 
-def _base_of(state: TableState, snapshot: Snapshot, blob: BlobEntry) -> BlobEntry | None:
-    """The sketch that has all rows of a snapshot's parent, past compactions."""
-    same_rows: list[int] = []
-    for ancestor in itertools.islice(state.ancestors(snapshot.snapshot_id), 1, None):
-        same_rows.append(ancestor.snapshot_id)
-        entry = state.statistics.get(ancestor.snapshot_id)
-        base = None if entry is None else entry.sketches.get(blob.field_id)
-        if base is not None and base.snapshot_id in same_rows:
-            return base
-        if not ancestor.keeps_rows:
-            return None
-    return None
+    def may_lack_changes(self, blob: BlobEntry) -> bool:
+        extended: dict[tuple[int, int], None] = {}
+        verdict = None
+        while verdict is None:
+            key = blob.field_id, blob.snapshot_id
+            snapshot = self._state.snapshots.get(blob.snapshot_id)
+            if SketchProperties(blob.properties).is_ours or snapshot is None or not snapshot.is_trino_insert:
+                verdict = False
+            elif key in self._judged:
+                verdict = self._judged[key]
+            else:
+                base = self._base_of(snapshot, blob)
+                if base is None or key in extended:
+                    verdict = snapshot.parent_id is not None
+                else:
+                    extended[key] = None
+                    blob = base
+        self._judged.update(dict.fromkeys(extended, verdict))
+        return verdict
+
+    def _base_of(self, snapshot: Snapshot, blob: BlobEntry) -> BlobEntry | None:
+        """The sketch that has all rows of a snapshot's parent, past compactions."""
+        same_rows: list[int] = []
+        for ancestor in itertools.islice(self._state.ancestors(snapshot.snapshot_id), 1, None):
+            same_rows.append(ancestor.snapshot_id)
+            entry = self._state.statistics.get(ancestor.snapshot_id)
+            base = None if entry is None else entry.sketches.get(blob.field_id)
+            if base is not None and base.snapshot_id in same_rows:
+                return base
+            if not ancestor.keeps_rows:
+                return None
+        return None

@@ -8,6 +8,7 @@ are in the properties of sketches, and what reads files is imported when the fir
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -66,7 +67,8 @@ def nearest_partition_sketches(
 
 def _answer(known: Sequence[KnownSketch], column: Column, stored: Callable[[], StoredBlobs]) -> ColumnAnswer:
     errors: list[PuffinError] = []
-    for each in sorted(known, key=lambda each: each.may_lack_changes):
+    whole = (each for each in known if not each.may_lack_changes)
+    for each in itertools.chain(whole, (each for each in known if each.may_lack_changes)):
         if each.mapping_changed is not None:
             errors.append(UnsupportedError(each.mapping_changed))
             continue

@@ -262,9 +262,10 @@ class TableState:
         What partitions, bounds, delete files and an index say of them is in the other type.
         """
         return frozenset(
-            before.field_id
-            for before in self._columns_in_schemas_of(snapshot)
-            if not is_promoted(before.type, self.columns_ever[before.field_id].type)
+            field_id
+            for types in self._types_in_schemas_of(snapshot)
+            for field_id, before in types.items()
+            if not is_promoted(before, self.source_types[field_id])
         )
 
     def unreadable_at(self, snapshot: Snapshot) -> frozenset[int]:
@@ -314,15 +315,20 @@ class TableState:
 
         ``snapshot`` is None if the table no longer has the snapshot.
         """
-        types = {each.type for each in self._columns_in_schemas_of(snapshot) if each.field_id == field_id}
+        types = {types[field_id] for types in self._types_in_schemas_of(snapshot) if field_id in types}
         return types.pop() if len(types) == 1 else None
 
-    def _columns_in_schemas_of(self, snapshot: Snapshot | None) -> Iterator[Column]:
-        """The columns in the schema of a snapshot; in every schema if it is not known which one that is."""
+    def _types_in_schemas_of(self, snapshot: Snapshot | None) -> Iterator[Mapping[int, str]]:
+        """The types of columns by field id in the schema of a snapshot; of every schema if it is not known which."""
         own = None if snapshot is None else snapshot.schema_id  # optional in version 1
-        for schema in all_schemas(self.document):
-            if own is None or schema.get("schema-id") == own:
-                yield from primitive_columns(schema)
+        return (types for schema_id, types in self._types_in_schemas if own is None or schema_id == own)
+
+    @cached_property
+    def _types_in_schemas(self) -> Sequence[tuple[int | None, Mapping[int, str]]]:
+        return [
+            (schema.get("schema-id"), {column.field_id: column.type for column in primitive_columns(schema)})
+            for schema in all_schemas(self.document)
+        ]
 
     def without_history(self) -> TableState:
         """The same state, with only schemas, partition specs and refs in its document, which takes far less memory."""

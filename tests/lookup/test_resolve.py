@@ -6,6 +6,7 @@ import pytest
 
 from puffin.errors import ColumnNotFound, SnapshotNotFound, UnsupportedTypeError
 from puffin.lookup import Question, lookup
+from puffin.statistics.ancestry import _Extensions
 from puffin.tables.base import SnapshotSelector
 
 
@@ -168,3 +169,19 @@ def test_statistics_of_an_expired_snapshot_are_older_than_any_limit(table_of, en
     table = table_of(entry_of(20, {1: (3, 5)}), snapshots=(10, 20))
     assert lookup(table, Question(table.name, ("a",))).columns[0].ndv == 3
     assert lookup(table, Question(table.name, ("a",), max_staleness=1000)).columns[0].source == "missing"
+
+
+@pytest.mark.parametrize("has_analyzed", [True, False])
+def test_each_of_many_sketches_that_trino_extended_is_looked_at_once(table_of, entry_of, monkeypatch, has_analyzed):
+    """Trino's INSERT writes an entry for each snapshot; if the first has none, no sketch is sure to be whole."""
+    ids = tuple(range(1, 101))
+    table = table_of(*(entry_of(id_, {1: id_}) for id_ in (ids if has_analyzed else ids[1:])), snapshots=ids)
+    for snapshot in table.document["snapshots"][1:]:
+        snapshot["summary"] = {"operation": "append", "trino_query_id": "q", "added-records": "1"}
+    for entry in table.document["statistics"]:
+        entry["blob-metadata"][0]["properties"] = {"ndv": entry["blob-metadata"][0]["properties"]["ndv"]}
+    looks = []
+    base_of = _Extensions._base_of
+    monkeypatch.setattr(_Extensions, "_base_of", lambda *args: looks.append(1) or base_of(*args))
+    assert answers(table) == [("a", 100, 100, "snapshot")]
+    assert len(looks) <= len(ids)

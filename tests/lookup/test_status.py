@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +19,8 @@ from deltalake import DeltaTable, write_deltalake
 from puffin.load import FoundTable, Tables, load_table
 from puffin.lookup.health import Since, TableStatus, about_share
 from puffin.lookup.places import Place
-from puffin.lookup.status import status, table_status
+from puffin.lookup.status import _bytes_to_read, status, table_status
+from puffin.tables.scan_task import DATA, PARQUET, ContentFile, FileScanTask
 from stats_jobs import Options, analyze
 from stats_jobs.index import index
 from stats_jobs.options import IndexOptions
@@ -216,6 +219,24 @@ def test_file_with_equality_deletes_counts_whole(history):
     history.snapshot(kept, hit, deletes)
     assert status_of(history).since_newest.rows_changed_share == 1.0
     check_foretold(load_table(str(history)))
+
+
+def test_file_without_rows_changes_no_rows(history):
+    kept = history.file("a.parquet", 0, 300)
+    history.snapshot(kept)
+    history.analyze()
+    history.snapshot(kept, history.file("none.parquet", 0, 0))
+    assert status_of(history).since_newest.rows_changed_share == 0.0
+
+
+def test_time_of_a_status_grows_with_the_files_and_no_faster():
+    """A second is forty times as long as it takes, and a quarter of what it takes if each file is compared with all."""
+    told = {"content": DATA, "file_format": PARQUET, "spec_id": 0, "partition": {}, "record_count": 10}
+    files = [ContentFile(**told, file_path=f"s3://b/{i}", file_size_in_bytes=1000) for i in range(20_000)]
+    opened = SimpleNamespace(tasks=[FileScanTask(file, (), start=0, length=1000) for file in files])
+    started = time.process_time()
+    assert _bytes_to_read(opened, [SimpleNamespace(base_id=None, changes=None)]) == 20_000 * 1000
+    assert time.process_time() - started < 1
 
 
 def test_lost_private_state_is_the_reason_of_a_full_read(analyzed):

@@ -125,7 +125,7 @@ def test_lists_tell_that_there_are_more_tables_than_they_consider(
         write_table(tmp_path / name)
     client = client_of(tmp_path)
     for most, told in ((2, None), (1, True)):
-        monkeypatch.setattr("puffin.server.service._MOST_NAMES", most)
+        monkeypatch.setattr("puffin.server.table_lists._MOST_NAMES", most)
         for path in ("/v1/tables", "/v1/status"):
             answer = client.get(path).json()
             assert (len(answer["tables"]), answer.get("truncated")) == (most, told)
