@@ -30,9 +30,10 @@ class PartitionFilter:
 
     Args:
         opened: The table; its columns may have had other types at the snapshot.
-        partitions: Names such as ``"day=2024-01-02"`` or ``"a=1/b=2"``, with values written as in the paths of data
-            files (``%2F`` for a slash), and fields of any partition spec of the table. A name selects the partitions
-            that have its value in each of its fields; no names select all partitions.
+        partitions: Names such as ``"day=2024-01-02"`` or ``"a=1/b=2"``, with fields of any partition spec of the table,
+            and values that may be percent-encoded (``%2F`` for a slash). A plus is a plus; paths of Iceberg files also
+            have it for a blank. A name selects the partitions that have its value in each of its fields; no names
+            select all partitions.
         where: A row filter in pyiceberg's grammar; it selects the partitions that may hold a matching row.
 
     Raises:
