@@ -163,6 +163,12 @@ def test_json_has_a_line_for_each_table_that_is_broken_or_failed(puffin: Callabl
     assert (count["message"], count["level"]) == ("2 of 2 tables failed", "ERROR")
 
 
+def test_address_of_metrics_is_a_line_of_json_too(puffin: Callable[..., Any], policy: Path) -> None:
+    run = puffin("autopilot", "--policy", policy, "--dry-run", "--metrics-port", "0", "--log-format", "json")
+    assert run.code == 0
+    assert json.loads(run.stderr)["message"].startswith("metrics at http://127.0.0.1:")
+
+
 def test_process_says_once_what_is_broken(process: Any, policy: Path) -> None:
     """A mistyped root or catalog would otherwise be silent forever. A failed run stands on stdout, for people."""
     for file in (policy.parent / "lake/one").glob("*.parquet"):
