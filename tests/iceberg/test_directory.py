@@ -122,6 +122,16 @@ def test_tenth_version_is_newer_than_the_ninth(directory):
     assert directory.current() == "v10.metadata.json"
 
 
+@pytest.mark.parametrize("hint", ["1730833887", "v1730833887.metadata.json", None])
+def test_version_may_be_the_seconds_since_1970(directory, hint):
+    """As large as that are versions that exporters number by the clock."""
+    directory.put("v999999999.metadata.json")
+    directory.put("v1730833887.metadata.json")
+    if hint is not None:
+        directory.hint(hint)
+    assert directory.current() == "v1730833887.metadata.json"
+
+
 def test_hint_may_name_a_catalogs_file(directory):
     """Exporters write such hints for readers without a catalog."""
     directory.put("00001-aaaa.metadata.json")

@@ -38,10 +38,10 @@ _HINT_CHECKSUM = f".{HINT}.crc"
 # Versions are plain or gzip; older Iceberg put the compression last.
 _EXTENSIONS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
 _ANY_EXTENSION = "|".join(map(re.escape, _EXTENSIONS))
-_OWN_VERSION = re.compile(rf"v([0-9]{{1,9}})({_ANY_EXTENSION})")
-_CATALOG_VERSION = re.compile(rf"([0-9]{{1,9}})-[^/]*?(?:{_ANY_EXTENSION})")
+_OWN_VERSION = re.compile(rf"v([0-9]{{1,10}})({_ANY_EXTENSION})")
+_CATALOG_VERSION = re.compile(rf"([0-9]{{1,10}})-[^/]*?(?:{_ANY_EXTENSION})")
 # The hint is a number; some writers put a file's name there, with or without an extension.
-_HINTED_VERSION = re.compile(rf"v?([0-9]{{1,9}})(?:{_ANY_EXTENSION})?")
+_HINTED_VERSION = re.compile(rf"v?([0-9]{{1,10}})(?:{_ANY_EXTENSION})?")
 
 
 class IcebergDirectory(IcebergTableInFiles):
