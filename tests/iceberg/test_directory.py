@@ -187,6 +187,14 @@ def test_broken_metadata_is_reported_as_corrupt(directory, content):
 # --- the next version ---------------------------------------------------------------------------------------------
 
 
+def test_view_is_not_called_broken_metadata(directory):
+    """Catalogs write views into the same warehouse, under the same names."""
+    view = {"view-uuid": "fa6506c3-7681-40c8-86dc-e36561f83385", "format-version": 1, "schemas": [], "versions": []}
+    (directory.metadata / "00000-a.metadata.json").write_text(json.dumps(view))
+    with pytest.raises(UnsupportedTableError, match=r"00000-a.metadata.json: expected a table, found a view"):
+        directory.table.open()
+
+
 @pytest.mark.parametrize("extension", [PLAIN, GZIP, OLD_GZIP])
 def test_next_version_keeps_spelling_and_compression(directory, commit, extension):
     directory.put(f"v4.{extension}")

@@ -82,6 +82,8 @@ def encode_document(document: Mapping[str, Any], *, compress: bool) -> bytes:
 
 def parse_state(document: Mapping[str, Any], metadata_location: str) -> TableState:
     """What statistics need from a metadata document."""
+    if "view-uuid" in document:
+        raise UnsupportedTableError(f"{metadata_location}: expected a table, found a view")
     version = document.get("format-version")
     known = f"{metadata_location}: expected format-version 1 to {NEWEST_FORMAT_VERSION}, found {version!r}"
     if type(version) is not int or version < 1:
