@@ -119,6 +119,8 @@ class Tables:
         if "." not in inside or not all(inside.split(".")):
             hint = "; name a path in a call without --catalog (in Python catalog)" if "/" in name else ""
             raise UsageError(f"{name}: expected namespace.table, since a catalog is named{hint}")
+        if any("\ud800" <= char <= "\udfff" for char in name):  # which no library of a catalog can send
+            raise TableNotFound(f"{name}: no such table, since its name is not UTF-8")
         from puffin.iceberg.catalogs.named import table_of
 
         of = self if named is None else named

@@ -153,6 +153,12 @@ def test_table_missing_from_the_catalog_is_not_found(properties):
         load_table("db.absent", catalog="prod", catalog_properties=properties).open()
 
 
+def test_name_that_is_not_utf_8_is_in_no_catalog(properties):
+    """So the shell passes on bytes of another encoding."""
+    with pytest.raises(TableNotFound, match="no such table, since its name is not UTF-8"):
+        load_table("db.t\udcff", catalog="prod", catalog_properties=properties).open()
+
+
 @pytest.mark.parametrize("name", ["t", ".t", "db.", "db..t", "."])
 def test_name_that_lacks_a_part_is_a_usage_error(properties, name):
     """A catalog's server may call a request for it a failure of its own."""
