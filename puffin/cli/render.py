@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -40,35 +41,45 @@ class JsonList:
     A document of one list, ``{key: [...]}``, as `print_json` prints it.
 
     Its items wait in a temporary file, so that memory does not grow with them. Nothing is printed before the end: a
-    run that fails prints no part of a document, and a reader that goes away does not stop it.
+    run that fails prints no part of a document, and a reader that goes away does not stop it. StorageError if there is
+    no place for that file.
     """
 
     def __init__(self, key: str) -> None:
         import tempfile  # slow to import, and a dump has no list
 
         self._key = key
-        self._waiting = tempfile.TemporaryFile()  # noqa: SIM115 - open until it is printed, or gone with the list
         self._has_items = False
+        with _errors_of_temporary_files():
+            self._waiting = tempfile.TemporaryFile()  # noqa: SIM115 - open until it is printed, or gone with the list
 
     def add(self, item: Any) -> None:
         """Add an item; StorageError if it cannot be written."""
         start = b",\n    " if self._has_items else f"{{\n  {json.dumps(self._key)}: [\n    ".encode()
         self._has_items = True
-        try:
+        with _errors_of_temporary_files():
             self._waiting.write(start + _indented(item).replace(b"\n", b"\n    "))
-        except OSError as exc:
-            raise StorageError(f"temporary file: {exc.strerror}") from exc
 
     def print(self) -> None:
-        """Print the document."""
+        """Print the document; StorageError if that fails."""
         if not self._has_items:
             print_json({self._key: []})
             return
-        self._waiting.seek(0)
+        with _errors_of_temporary_files():
+            self._waiting.seek(0)  # writes what is left in memory
         while piece := self._waiting.read(_PIECE):
             print_bytes(piece)
         print_bytes(b"\n  ]\n}\n")
         self._waiting.close()
+
+
+@contextlib.contextmanager
+def _errors_of_temporary_files() -> Iterator[None]:
+    """Raise StorageError for OSError."""
+    try:
+        yield
+    except OSError as exc:
+        raise StorageError(f"temporary file: {exc.strerror}") from exc
 
 
 def print_lines(lines: Iterable[str]) -> None:

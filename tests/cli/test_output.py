@@ -1,16 +1,19 @@
 """Output that stdout cannot take is reported in one line; characters that it cannot show are escaped."""
 
+import errno
 import io
 import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from puffin.cli import main
 from puffin.cli.render import JsonList, counted, human_bytes, print_json
+from puffin.errors import StorageError
 
 FULL = Path("/dev/full")
 
@@ -134,3 +137,24 @@ def test_list_of_documents_is_printed_as_one_document(capfdbinary, count):
     assert capfdbinary.readouterr().out == b""
     listed.print()
     assert capfdbinary.readouterr().out == whole
+
+
+def test_list_says_if_there_is_no_place_for_its_temporary_file(monkeypatch):
+    """As in a container whose root cannot be written to."""
+
+    def refuse(*_args, **_options):
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    with pytest.raises(StorageError, match=r"^temporary file: No usable temporary directory found"):
+        JsonList("tables")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="no /dev/full on this system")
+def test_list_says_if_its_end_cannot_be_written(monkeypatch):
+    """What is still in memory is written before it is printed."""
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda: FULL.open("r+b"))
+    listed = JsonList("tables")
+    listed.add({"name": "t"})
+    with pytest.raises(StorageError, match=r"^temporary file: No space left"):
+        listed.print()
