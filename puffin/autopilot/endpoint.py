@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -21,13 +22,18 @@ class Endpoint:
     """
 
     def __init__(self, counts: Counts, host: str, port: int, patience: float) -> None:
+        server = _ServerOverIPv6 if ":" in host else ThreadingHTTPServer
         try:
-            self._server = ThreadingHTTPServer((host, port), _handler(counts, patience))
+            self._server = server((host, port), _handler(counts, patience))
         except OSError as exc:
             raise SetupError(f"{host}:{port}: expected an address to listen at: {exc.strerror}") from exc
         self._server.daemon_threads = True
         self.port = int(self._server.server_address[1])
         threading.Thread(target=self._server.serve_forever, name="puffin-metrics", daemon=True).start()
+
+
+class _ServerOverIPv6(ThreadingHTTPServer):
+    address_family = socket.AF_INET6
 
 
 def _handler(counts: Counts, patience: float) -> type[BaseHTTPRequestHandler]:

@@ -114,6 +114,17 @@ def test_health_fails_when_no_look_has_ended_for_long() -> None:
     assert all(line.startswith(("#", "puffin_autopilot_")) for line in text.splitlines())
 
 
+@pytest.mark.parametrize("host", ["::1", "::"])
+def test_metrics_are_served_over_ipv6(host: str) -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("no IPv6 on this system")
+    port = Endpoint(Counts(), host, 0, patience=60).port
+    with urllib.request.urlopen(f"http://[::1]:{port}/metrics", timeout=60) as answer:
+        assert answer.status == 200
+
+
 def test_address_that_is_taken_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SetupError, match="expected an address"):
         Endpoint(Counts(), "127.0.0.1", taken.getsockname()[1], patience=1)
