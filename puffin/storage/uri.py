@@ -27,6 +27,7 @@ _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
 
 _SCHEMES_OF_HADOOP = {"s3a": "s3", "s3n": "s3"}
+_OTHER_NAMES = {"gcs": "gs", "abfs": "abfss"}  # of one store, which opens by both
 
 _PATH_WITHOUT_AUTHORITY = {"hdfs", "viewfs"}
 _CONTAINER_AT_ACCOUNT = {"abfs", "abfss", "wasb", "wasbs"}
@@ -104,7 +105,7 @@ def is_same_place(one: str, other: str) -> bool:
 
 def place_of(name: str) -> str:
     """
-    The same text for all names of a file or directory: local links are resolved, and Hadoop's schemes translated.
+    The same text for all names of a file or directory: local links are resolved, and schemes of one store made one.
 
     A text that nothing can have as its name stays as it is: whoever opens it is told.
     """
@@ -116,7 +117,8 @@ def place_of(name: str) -> str:
         return name
     # The account of an Azure container is part of the place; the user before a bucket is not.
     authority = parts.authority if parts.scheme in _CONTAINER_AT_ACCOUNT else parts.authority.rpartition("@")[2]
-    return f"{store_scheme(parts.scheme)}://{authority}{parts.path.rstrip('/')}"
+    scheme = store_scheme(parts.scheme)
+    return f"{_OTHER_NAMES.get(scheme, scheme)}://{authority}{parts.path.rstrip('/')}"
 
 
 def store_scheme(scheme: str) -> str:

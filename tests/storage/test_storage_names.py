@@ -92,6 +92,12 @@ def test_equivalent_schemes_name_the_same_place(other: str, same: bool) -> None:
     assert is_same_place("s3://bucket/t", other) is same
 
 
+def test_schemes_of_one_store_name_the_same_place() -> None:
+    assert is_same_place("gcs://bucket/t", "gs://bucket/t")
+    assert is_same_place("abfs://c@us.dfs.core.windows.net/t", "abfss://c@us.dfs.core.windows.net/t/")
+    assert not is_same_place("gcs://bucket/t", "abfs://bucket/t")
+
+
 def test_account_is_part_of_the_place() -> None:
     one, other = (f"abfss://c@{account}.dfs.core.windows.net/t" for account in ("us", "them"))
     assert not is_same_place(one, other)
