@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import quote
 
 from puffin.errors import (
     CommitUnknownError,
@@ -129,7 +130,8 @@ def _s3(options: Mapping[str, Any], bucket: str) -> _ObjectStore:
         config["virtual_hosted_style_request"] = virtual
         client["allow_http"] = scheme == "http"
     if (proxy := options.get("proxy_options") or {}).get("host"):
-        login = f"{proxy['username']}:{proxy['password']}@" if proxy["username"] else ""
+        user, password = (quote(proxy[name], safe="") for name in ("username", "password"))  # pyarrow decodes them
+        login = f"{user}:{password}@" if user else ""
         client["proxy_url"] = f"{proxy['scheme']}://{login}{proxy['host']}:{proxy['port']}"
     # A function, because obstore would add a session token of the environment to plain keys.
     provider: Any = None if credentials is None else lambda: credentials

@@ -228,13 +228,13 @@ def test_s3_writer_uses_the_proxies_and_hosts_of_the_file_system(s3):
             region="eu-west-1",
             endpoint_override="https://objects.example:9000",
             force_virtual_addressing=True,
-            proxy_options="http://me:secret@proxy.example:3128",
+            proxy_options="http://me:se%40cr%2Fet@proxy.example:3128",
         )
     )
     assert config["endpoint"] == "https://lake.objects.example:9000"
     assert config["virtual_hosted_style_request"] in (True, "true")
     assert config["region"] == "eu-west-1"
-    assert client["proxy_url"] == "http://me:secret@proxy.example:3128"
+    assert client["proxy_url"] == "http://me:se%40cr%2Fet@proxy.example:3128"
 
 
 def test_gcs_writer_uses_the_endpoint_of_the_file_system():
