@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from puffin.cli.diagnostics import diagnostics_of, fail_if_any
-from puffin.cli.logs import errors_shown, json_line
+from puffin.cli.logs import errors_shown
 from puffin.cli.options import as_json, diagnostics, in_policy, log_format, of_remote
-from puffin.cli.render import aligned, counted, human_bytes, print_json, print_lines, with_catalog
+from puffin.cli.render import aligned, counted, http_url, human_bytes, print_json, print_lines, with_catalog
 
 if TYPE_CHECKING:
     from puffin.autopilot.decide import Verdict
@@ -85,9 +85,7 @@ def command(
         from puffin.autopilot.endpoint import Endpoint
 
         endpoint = Endpoint(pilot.counts, metrics_host, metrics_port, patience=max(600.0, 3.0 * policy.look_every))
-        host = f"[{metrics_host}]" if ":" in metrics_host else metrics_host
-        message = f"metrics at http://{host}:{endpoint.port}/metrics"
-        click.echo(json_line(message) if stderr.is_json else message, err=True)
+        stderr.print_message(f"metrics at {http_url(metrics_host, endpoint.port)}/metrics")
     if dry_run:
         verdicts = pilot.look()
     else:

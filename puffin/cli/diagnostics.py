@@ -39,6 +39,15 @@ class Diagnostics:
         """Whether Spark may print to stderr, which it does in text."""
         return self.verbose and not self.is_json
 
+    def print_message(self, message: str, *, table: str | None = None) -> None:
+        """Print a line about what the command does; ``table`` is the one it is about."""
+        if self.is_json:
+            from puffin.cli.logs import json_line
+
+            click.echo(json_line(message, table=table), err=True)
+        else:
+            click.echo(printable(message), err=True)
+
     def print_failure(self, message: str, exc: BaseException | None = None, *, table: str | None = None) -> None:
         """Print a failure as one line, after a traceback for ``--debug``; ``table`` is the one it is about."""
         message = " ".join(message.split())

@@ -73,6 +73,11 @@ class JsonList:
         self._waiting.close()
 
 
+def http_url(host: str, port: int) -> str:
+    """The URL of a server at a name or address."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
 @contextlib.contextmanager
 def _errors_of_temporary_files() -> Iterator[None]:
     """Raise StorageError for OSError."""

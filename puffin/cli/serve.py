@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from puffin.cli.diagnostics import Diagnostics, diagnostics_of
-from puffin.cli.logs import errors_shown, json_line
+from puffin.cli.logs import errors_shown
 from puffin.cli.options import as_json, catalog_property, check_catalog, diagnostics, log_format
-from puffin.cli.render import printable
+from puffin.cli.render import http_url
 
 if TYPE_CHECKING:
     from puffin.autopilot.events import Event
@@ -175,10 +175,8 @@ def _autopilot(file: str, stderr: Diagnostics) -> Autopilot:
 def _tell(stderr: Diagnostics, event: Event) -> None:
     from puffin.cli.autopilot import run_line
 
-    if not stderr.is_json:
-        click.echo(printable(run_line(event)), err=True)
-    elif event.outcome != "failed":  # failures have their lines in the log
-        click.echo(json_line(run_line(event), table=event.table), err=True)
+    if event.outcome != "failed" or not stderr.is_json:  # as JSON, failures have their lines in the log
+        stderr.print_message(run_line(event), table=event.table)
 
 
 def _autopilot_settings(pilot: Autopilot) -> dict[str, Any]:
@@ -195,15 +193,11 @@ def _covered(policy: Policy) -> tuple[tuple[str, ...], dict[str, dict[str, str]]
 def _announce(stderr: Diagnostics, host: str, port: int, *, is_guarded: bool, as_json: bool) -> None:
     from puffin.server.hosts import is_loopback
 
-    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    url = http_url(host, port)
     if as_json:
         from puffin.cli.render import print_json
 
         print_json({"url": url, "host": host, "port": port})
-    messages = [f"serving at {url}"]
+    stderr.print_message(f"serving at {url}")
     if not is_guarded and not is_loopback(host):
-        messages.append("no --token-file: whoever reaches this address can read statistics")
-    if stderr.is_json:
-        messages = list(map(json_line, messages))
-    for message in messages:
-        click.echo(message, err=True)
+        stderr.print_message("no --token-file: whoever reaches this address can read statistics")
