@@ -204,8 +204,8 @@ class IcebergSnapshot(TableSnapshot):
 
         if not self.keeps_partition_statistics():
             if fields := self._retyped_partition_fields:
-                what = f"no partition statistics file: another type at snapshot {self.snapshot_id} has"
-                _log.warning("%s: %s %s", self.name, what, ", ".join(fields))
+                then = f"{', '.join(fields)} had another type at snapshot {self.snapshot_id}"
+                _log.warning("%s: no partition statistics file: %s", self.name, then)
             return None
         rows, snapshot_id = partition_statistics(self), self.snapshot.snapshot_id
         return lambda current: write_partition_statistics(rows, current, snapshot_id)

@@ -71,7 +71,7 @@ def test_partitions_of_a_tag_have_the_type_that_their_column_had_then(parted, ca
     name = str(parted.root)
     report = analyze(load_table(name), Options(selector=TAG, partitions=True))
     assert [(column.column.name, column.ndv) for column in report.columns] == [("k", 4)]
-    assert "no partition statistics file: another type at snapshot 1 has p0" in caplog.text
+    assert "no partition statistics file: p0 had another type at snapshot 1" in caplog.text
     assert puffin.ndv(name, ["k"], ref="v1", **where).columns[0].ndv == rows
     assert puffin.ndv(name, ["k"], ref="v1", where="n = '2'").columns[0].ndv == 4  # no text is a number
     again = analyze(load_table(name), Options(selector=TAG, partitions=True))
