@@ -280,11 +280,10 @@ class TableState:
         under its own. A column that this lacks is then null, even if it has a default, or data files have it: by name,
         or since an earlier schema.
         """
-        own = self._own_schema(snapshot)
-        if own is None:
+        if snapshot.schema_id is None or snapshot.snapshot_id in self._heads:
             return self.columns_by_id
         schemas = {id_: each for each in all_schemas(self.document) if isinstance(id_ := each.get("schema-id"), int)}
-        schema = schemas.get(own)
+        schema = schemas.get(snapshot.schema_id)
         lacking = set() if schema is None else self.columns_by_id.keys() - self._ids(field_ids, schema)
         if not lacking:
             return self.columns_by_id
@@ -299,10 +298,6 @@ class TableState:
             if field_id in may_be_in_files or any(default is not None for default in column.defaults)
         }
         return {**self.columns_by_id, **null}
-
-    def _own_schema(self, snapshot: Snapshot) -> int | None:
-        """The id of the schema under which a snapshot's rows are read; None if that is the current one."""
-        return None if snapshot.snapshot_id in self._heads else snapshot.schema_id
 
     @cached_property
     def _heads(self) -> frozenset[int | None]:
