@@ -40,10 +40,13 @@ SLACK = 8
 
 _U: Any = np.uint64
 _I: Any = np.int64
-_ZERO, _ONE, _TWO, _THREE, _FOUR, _SEVEN, _WORD = (_U(number) for number in (0, 1, 2, 3, 4, 7, 8))
+_ZERO, _ONE, _TWO, _THREE, _FOUR, _FIVE, _SEVEN, _WORD = (_U(number) for number in (0, 1, 2, 3, 4, 5, 7, 8))
+_TWO_WORDS = _U(16)
 _BROKEN = _U((1 << 64) - 1)
 _GOES_ON, _LONGEST_SIZE = _U(0x80), _U(28)  # of a size in bytes of seven bits: bits before the last ones
 _LENGTH_IN_TAG = _U(60)
+_LONG_LITERAL = _U(240)  # tags of literals from here on have their length behind them
+_ROOM = _U(80)  # more than an element takes without such a length, 64 bytes and its head, and the rest of a word
 
 
 @inlined
@@ -122,6 +125,64 @@ def _element(data: Bytes, at: Any, end: Any) -> tuple[Any, Any, Any]:
 
 
 @inlined
+def _unpack_near(
+    source: tuple[Bytes, WordsAt], ends: tuple[Any, Any], out_at: WordsAt, places: tuple[Any, Any, Any]
+) -> Any:
+    """
+    Decompress elements of raw Snappy that need no care at the ends of their page, up to one that does or is odd.
+
+    Each of them takes `_ROOM` bytes at most, before and after. So the loop reads and writes whole words, and has no
+    branch but for the kind of an element, copies that overlap within a word, and the few elements of many bytes.
+
+    Args:
+        ends: Where the page and its output end.
+        places: Where the page, its output and the next of both begin.
+
+    Returns:
+        Where the next element begins, and where its bytes go.
+    """
+    data, words_at = source
+    start, at, to = places
+    last, last_out = ends[0] - min(ends[0], _ROOM), ends[1] - min(ends[1], _ROOM)
+    while at < last and to < last_out:
+        tag, word = _U(data[at]), words_at[at + _ONE]
+        kind = tag & _THREE
+        if kind == _ZERO:
+            if tag >= _LONG_LITERAL:
+                break
+            at += _ONE
+            length = (tag >> _TWO) + _ONE
+            out_at[to] = word
+            out_at[to + _WORD] = words_at[at + _WORD]
+            done = _TWO_WORDS
+            while done < length:
+                out_at[to + done] = words_at[at + done]
+                done += _WORD
+            at += length
+        else:
+            more = kind + ((kind >> _ONE) & kind)  # 1, 2 or 4
+            offset = word & ((_ONE << (more << _THREE)) - _ONE)
+            length = (tag >> _TWO) + _ONE
+            if kind == _ONE:
+                offset |= (tag >> _FIVE) << _WORD
+                length = ((tag >> _TWO) & _SEVEN) + _FOUR
+            if offset == _ZERO or offset > to - start:
+                break
+            if offset < _WORD:
+                _repeat(out_at, to, offset, length)
+            else:
+                out_at[to] = out_at[to - offset]
+                out_at[to + _WORD] = out_at[to + _WORD - offset]
+                done = _TWO_WORDS
+                while done < length:
+                    out_at[to + done] = out_at[to + done - offset]
+                    done += _WORD
+            at += _ONE + more
+        to += length
+    return at, to
+
+
+@inlined
 def _unpack_snappy(source: tuple[Bytes, WordsAt], at: Any, end: Any, out_at: WordsAt, start: Any, stop: Any) -> Any:
     """Decompress raw Snappy to exactly ``stop - start`` bytes; whether it is sound."""
     data = source[0]
@@ -130,6 +191,7 @@ def _unpack_snappy(source: tuple[Bytes, WordsAt], at: Any, end: Any, out_at: Wor
         return False
     to = start
     while at < end:
+        at, to = _unpack_near(source, (end, stop), out_at, (start, at, to))
         is_literal = data[at] & 3 == 0
         length, offset, at = _element(data, at, end)
         if at == _BROKEN or length > stop - to:

@@ -84,6 +84,43 @@ def test_large_page_has_literals_and_copies_of_every_length():
     assert unpacked((pa.compress(content, "snappy", asbytes=True), len(content))) == [content]
 
 
+def literal(source: random.Random, content: bytes) -> bytes:
+    """An element with these bytes, whose length stands in its tag or, short or not, behind it."""
+    least = 0 if len(content) <= 60 else (len(content) - 1).bit_length() + 7 >> 3
+    more = source.randrange(least, 5)
+    if more == 0:
+        return bytes([(len(content) - 1) << 2]) + content
+    return bytes([(59 + more) << 2]) + (len(content) - 1).to_bytes(more, "little") + content
+
+
+def copy(source: random.Random, offset: int, length: int) -> bytes:
+    """An element that repeats bytes, in one of the forms that can tell it."""
+    if offset < 1 << 11 and 4 <= length <= 11 and source.random() < 0.5:
+        return bytes([offset >> 8 << 5 | (length - 4) << 2 | 1, offset & 255])
+    size = 2 if offset < 1 << 16 and source.random() < 0.5 else 4
+    return bytes([(length - 1) << 2 | size // 2 + 1]) + offset.to_bytes(size, "little")
+
+
+def test_pages_have_elements_of_every_form():
+    source = random.Random(11)
+    for _ in range(2_000):
+        elements, content = [], bytearray()
+        for _ in range(source.randrange(1, 80)):
+            if content and source.random() < 0.6:
+                length = source.randint(1, 64)
+                offset = source.randint(1, min(len(content), source.choice((8, 20, 1 << 17))))
+                elements.append(copy(source, offset, length))
+                for _ in range(length):
+                    content.append(content[-offset])
+            else:
+                new = source.randbytes(source.randint(1, source.choice((4, 60, 400))))
+                elements.append(literal(source, new))
+                content += new
+        stored = varint(len(content)) + b"".join(elements)
+        assert by_library(stored, len(content)) == content
+        assert unpacked((stored, len(content))) == [content]
+
+
 def test_every_prefix_of_a_page_is_broken():
     content = b"".join(b"%d, " % (number % 37) for number in range(200))
     stored = pa.compress(content, "snappy", asbytes=True)
@@ -101,7 +138,8 @@ def test_hostile_pages_are_what_the_library_makes_of_them():
     source = random.Random(7)
     sound = 0
     for _ in range(20_000):
-        content = b"".join(source.randbytes(1 + source.randrange(6)) * source.randrange(1, 20) for _ in range(6))
+        runs = source.choice((6, 60))  # few fill less than the loop over whole words wants around an element
+        content = b"".join(source.randbytes(1 + source.randrange(6)) * source.randrange(1, 20) for _ in range(runs))
         stored = bytearray(pa.compress(content, "snappy", asbytes=True))
         for _ in range(source.randrange(3)):
             stored[source.randrange(len(stored))] = source.randrange(256)
