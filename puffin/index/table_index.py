@@ -14,7 +14,7 @@ import copy
 import dataclasses
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,9 +74,29 @@ class Probe:
     unread: tuple[str, ...]
 
 
+class FilePositions:
+    """Where the paths of a list of files stand in it; a table may list a file several times."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._first: dict[str, int] = {}
+        self._first_of_each = np.array([self._first.setdefault(path, i) for i, path in enumerate(paths)], np.int64)
+
+    def __len__(self) -> int:
+        return len(self._first_of_each)
+
+    def of(self, paths: Iterable[str]) -> npt.NDArray[np.int64]:
+        """The first position of each path; -1 for one that is not in the list."""
+        return np.array([self._first.get(path, -1) for path in paths], np.int64)
+
+    def spread(self, flags: Flags) -> Flags:
+        """Give the flag of the first position of a path to its other ones."""
+        is_unique = len(self._first) == len(self._first_of_each)
+        return flags if is_unique else flags[self._first_of_each]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Placed:
-    """The layout of a size class, and the positions of its files in the list; -1 for one that is not in it."""
+    """The layout of a size class, and the first positions of its files in the list; -1 for one that is not in it."""
 
     layout: ClassLayout
     places: npt.NDArray[np.int64]
@@ -87,11 +107,11 @@ class TableIndex:
     The index of some files, by their positions in a list. Any thread may use it.
 
     Args:
-        positions: By path.
+        positions: Those of the list.
         rows: Shared by the indexes of a process.
     """
 
-    def __init__(self, manifest: IndexManifest, home: IndexHome, positions: Mapping[str, int], rows: RowCache) -> None:
+    def __init__(self, manifest: IndexManifest, home: IndexHome, positions: FilePositions, rows: RowCache) -> None:
         self.manifest = manifest
         self.home = home
         self._positions = positions
@@ -114,7 +134,7 @@ class TableIndex:
                     found[placed.places[placed.places >= 0]] = True
             except PuffinError as exc:
                 unread.append(f"index segment {segment.id} is left out: {exc}")
-        return Probe(found, tuple(unread))
+        return Probe(self._positions.spread(found), tuple(unread))
 
     def may_hold(self, column: ColumnKey, values: Sequence[Any]) -> Probe:
         """For each file whether it may hold one of these values, in JSON single-value form."""
@@ -131,7 +151,7 @@ class TableIndex:
                     kept[placed.places[(placed.places >= 0) & ~found]] = False
             except PuffinError as exc:
                 unread.append(f"index segment {segment.id} is left out: {exc}")
-        return Probe(kept, tuple(unread))
+        return Probe(self._positions.spread(kept), tuple(unread))
 
     def _segments_of(self, column: ColumnKey) -> list[SegmentEntry]:
         return [each for each in self.manifest.segments if each.column.serves(column.key, column.mapping)]
@@ -140,10 +160,7 @@ class TableIndex:
         if segment.id not in self._placed:  # two threads may both read it, and find the same
             with self.home.open_segment(segment.id) as source:
                 classes = read_directory(segment, source, self.home.directory)
-            self._placed[segment.id] = [
-                _Placed(each.layout, np.array([self._positions.get(path, -1) for path in each.files], np.int64))
-                for each in classes
-            ]
+            self._placed[segment.id] = [_Placed(each.layout, self._positions.of(each.files)) for each in classes]
         return self._placed[segment.id]
 
     def _probe(self, segment: SegmentEntry, layout: ClassLayout, hashes: WordArray) -> Flags:
@@ -160,4 +177,5 @@ class TableIndex:
             row: Bits = parse_rows(data, layout.count, block)[0]
             return row
 
-        return self._rows.get((segment.id, layout.lg_blocks, block), load)
+        # The id alone is not enough: a table that somebody else writes may have a segment of the same id.
+        return self._rows.get((self.home.directory, segment.id, layout.count, layout.offset_of(block)), load)

@@ -23,7 +23,7 @@ from puffin.cached import cached_property
 from puffin.errors import CorruptError, PuffinError
 from puffin.iceberg.expression_json import FilterJson
 from puffin.index.home import index_homes
-from puffin.index.table_index import ColumnKey, RowCache, TableIndex
+from puffin.index.table_index import ColumnKey, FilePositions, RowCache, TableIndex
 from puffin.index.value_hashes import hash_scalar
 from puffin.planning.bounds import FileBounds
 from puffin.planning.file_plan import FilePlan, PlannedIndex, PredicateReport, Pruned
@@ -130,13 +130,13 @@ class _Files:
 
     tasks: tuple[FileScanTask, ...]
     sizes: npt.NDArray[np.int64]
-    positions: Mapping[str, int]
+    positions: FilePositions
     partitions: FilePartitions
 
     @classmethod
     def of(cls, opened: TableSnapshot) -> _Files:
         tasks = () if opened.is_empty else opened.tasks
-        positions = {task.data_file.file_path: i for i, task in enumerate(tasks)}
+        positions = FilePositions(task.data_file.file_path for task in tasks)
         sizes = np.array([task.data_file.file_size_in_bytes for task in tasks], np.int64)
         return cls(tasks, sizes, positions, FilePartitions(opened.state, tasks))
 

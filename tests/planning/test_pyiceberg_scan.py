@@ -41,6 +41,17 @@ def rows_of(scanned: pa.Table) -> list[dict[str, Any]]:
     return sorted(scanned.to_pylist(), key=repr)
 
 
+@pytest.mark.parametrize("column", ["k", "s"])
+def test_file_that_is_listed_twice_is_planned_twice(table: Table, column: str) -> None:
+    paths = [task.file.file_path for task in table.scan().plan_files()]
+    table.add_files([paths[1]], check_duplicate_files=False)
+    index(location(table), IndexOptions(columns=(column,)))
+    wheres = [f"k = {key}" for key in (0, 2, 12, 100, 5000)]
+    for where in (*wheres, "k < 2", "k in (1, 3)"):
+        scan = table.scan(where)
+        assert rows_of(planned(table, where).for_pyiceberg(scan).to_arrow()) == rows_of(scan.to_arrow())
+
+
 WHERES = [
     "k = 12",
     "k = 12 or s = 'a1'",
