@@ -165,6 +165,8 @@ class _ArrowSource(FileSource):
 
     def read_at(self, offset: int, length: int) -> bytes:
         wanted = max(min(length, self._size - offset), 0)  # pyarrow allocates the requested length
+        if wanted == 0:  # object stores refuse a range behind the end
+            return b""
         with storage_errors(self._uri):
             return bytes(_read_again(lambda: self._file.read_at(wanted, offset), self._uri))
 

@@ -230,6 +230,15 @@ def test_commands_and_server_find_tables_and_files_on_s3(directory, s3, place):
     assert [table["table"] for table in tables.json()["tables"]] == [directory.location]
 
 
+def test_range_behind_the_end_is_empty_as_on_a_disk(s3_environment, place):
+    """A file that was cut short is broken then, which runs repair, and not a failure of the store."""
+    uri = f"s3://{place}/cut"
+    store = store_for(uri)
+    store.replace(uri, b"0123456789")
+    with store.open_source(uri) as source:
+        assert (source.read_at(8, 9), source.read_at(10, 1), source.read_at(11, 1)) == (b"89", b"", b"")
+
+
 @pytest.mark.parametrize("refusals", [2, 9])
 def test_short_range_is_read_again_if_the_store_is_busy(s3_environment, place, monkeypatch, refusals):
     """The AWS SDK repeats reads of ranges that are longer than the refusal, and this one not."""
