@@ -14,7 +14,7 @@ import pytest
 
 from puffin.clean import clean
 from puffin.errors import StorageError
-from puffin.format import DISTRIBUTION_V1, ROW_COUNTS_V1
+from puffin.format import DISTRIBUTION_V1, ROW_COUNTS_V1, Blob, PuffinReader, PuffinWriter
 from puffin.statistics.private_state.upkeep import remove_lost_state
 from puffin.storage import FileInfo, LocalStore
 from stats_jobs import Options
@@ -76,6 +76,26 @@ def test_unchanged_part_is_referenced_and_not_rewritten(table):
     (kept,) = first & found.keys()
     assert found.pop(kept) == [(ROW_COUNTS_V1, [2])]
     assert sorted(found.values()) == [[(DISTRIBUTION_V1, [1]), (DISTRIBUTION_V1, [2])], [(ROW_COUNTS_V1, [1])]]
+
+
+def test_part_may_have_blobs_of_others(table):
+    """Whoever adds one lists the new size in the manifest."""
+    path = table.private / Path(table.entry.statistics_path).name
+    manifest = json.loads(path.read_text())
+    for part in manifest["parts"]:
+        stored = table.private / "parts" / part["id"] / "version-hint.text"
+        blobs = PuffinReader(stored.read_bytes()).read_all_raw()
+        with stored.open("wb") as sink:
+            writer = PuffinWriter(sink)
+            for blob in blobs:
+                writer.copy(blob)
+            writer.add(Blob(type="other", fields=(), snapshot_id=1, sequence_number=1, payload=b""))
+            written = writer.finish()
+        part |= {"file-size-in-bytes": written.file_size, "file-footer-size-in-bytes": written.footer_size}
+    path.write_text(json.dumps(manifest))
+    table.append(numbers(100))
+    assert bases(table.analyze(columns=("k",))) == {"k": (101, "added-files")}
+    assert bases(table.check()) == {"k": (101, "carried"), "n": (3, "added-files")}
 
 
 @pytest.mark.parametrize("lost", ["manifest", "part", "all"])

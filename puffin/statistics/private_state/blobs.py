@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeAlias
 
 from puffin.format import DISTRIBUTION_V1, PARTITION_SKETCHES_V1, Blob, BlobMetadata, RawBlob
@@ -87,3 +87,8 @@ def blob_key(stored: NewBlob | BlobMetadata) -> BlobKey:
         return stored.key
     metadata = stored.metadata if isinstance(stored, RawBlob) else stored
     return BlobKey(metadata.type, metadata.fields[0], metadata.snapshot_id)
+
+
+def blobs_by_key(blobs: Iterable[BlobMetadata]) -> dict[BlobKey, BlobMetadata]:
+    """The blobs of a part, without those that are none of ours: each of ours has one column."""
+    return {blob_key(blob): blob for blob in blobs if len(blob.fields) == 1}

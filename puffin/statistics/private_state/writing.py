@@ -22,7 +22,15 @@ from typing import NamedTuple
 from puffin.errors import GONE_OR_BROKEN, CorruptError
 from puffin.format import CREATED_BY, Blob, BlobMetadata, PuffinWriter, RawBlob, WrittenFile
 from puffin.statistics.private_state import places
-from puffin.statistics.private_state.blobs import WITH_VALUES, Contents, KeptBlob, LaterBlob, NewBlob, blob_key
+from puffin.statistics.private_state.blobs import (
+    WITH_VALUES,
+    Contents,
+    KeptBlob,
+    LaterBlob,
+    NewBlob,
+    blob_key,
+    blobs_by_key,
+)
 from puffin.statistics.private_state.deletion import delete_files
 from puffin.statistics.private_state.manifest import BlobKey, Manifest, Part, StoredKey, encode
 from puffin.statistics.private_state.puffin_file import PuffinFile
@@ -182,7 +190,7 @@ def _holds_other_values(opened: TableSnapshot, kept: Sequence[_Layer]) -> bool:
     """Whether the part of these blobs also holds values in others."""
     wanted = {layer.wanted for layer in kept}
     with kept[0].part.open(opened) as reader:
-        stored = {blob_key(blob) for blob in reader.file_metadata.blobs}
+        stored = blobs_by_key(reader.file_metadata.blobs).keys()
         return wanted <= stored and any(key.type in WITH_VALUES for key in stored - wanted)
 
 
@@ -191,7 +199,7 @@ def _copied(opened: TableSnapshot, kept: Sequence[_Layer]) -> list[NewBlob]:
     copies: list[NewBlob] = []
     shelf = Shelf() if len(kept) > _MANY else None
     with kept[0].part.open(opened) as reader:
-        stored = {blob_key(blob): blob for blob in reader.file_metadata.blobs}
+        stored = blobs_by_key(reader.file_metadata.blobs)
         for layer in kept:
             if layer.wanted not in stored:
                 raise CorruptError(f"expected a blob {tuple(layer.wanted)}, found none")
