@@ -91,7 +91,7 @@ class KnownValues:
         in_rest = ~is_exact
         of_rest = np.where(in_rest, low, 0)
         is_again = np.zeros(len(order), np.bool_)
-        is_again[1:] = (keys[1:] == keys[:-1]) & ~is_cut[1:]  # 0.0 after -0.0
+        is_again[1:] = (keys[1:] == keys[:-1]) & ~(is_cut[1:] | is_cut[:-1])  # 0.0 after -0.0
         sums = np.zeros((len(order) + 1, _SUMS))
         np.cumsum([low, high, is_exact & ~is_again, in_rest, of_rest, of_rest**2], axis=1, out=sums[1:].T)
         # The sums before each value, in one flat array where its six are neighbours: a new question waits for memory.

@@ -73,10 +73,10 @@ class OrderedRows:
                 continue
             if is_point(span):
                 start, stop = known.find(value_of(span))
+                absent += self._unknown_hashes(value_of(span), start, stop)
                 if start == stop:
-                    absent += self._hashes_of(value_of(span))
                     continue
-                method = method if known.is_exact[start] else SAMPLE
+                method = method if all(known.is_exact[start:stop]) else SAMPLE
                 low, high = known.rows_between(start, stop)
             else:
                 # Two spans with one value left out between them are one for the sample.
@@ -135,18 +135,24 @@ class OrderedRows:
             return NOTHING, method
         of_one = is_point(clipped)
         start, stop = at = known.find(value_of(clipped)) if of_one else known.keys.between(clipped)
-        if of_one and start == stop and not self._hashed.is_complete:
-            hashes = self._hashes_of(value_of(clipped))
-            if not hashes:
-                return NOTHING, method
-            found = self._hashed.absent(hashes, z)
-            return found, SAMPLE if found.is_exact else AVERAGE
         found = Interval.between(*known.rows_between(start, stop), self._hashed.likely)
         if self._hashed.is_complete:
             return found, method
         if of_one:
-            return found, method if known.is_exact[start] else SAMPLE
+            method = method if all(known.is_exact[start:stop]) else SAMPLE
+            absent = self._unknown_hashes(value_of(clipped), start, stop)
+            if not absent:
+                return found, method
+            of_absent = self._hashed.absent(absent, z)
+            return found.plus(of_absent), SAMPLE if of_absent.is_exact else AVERAGE
         return found.plus(self._sampled((at,), self._others_in(clipped, at), z)), SAMPLE
+
+    def _unknown_hashes(self, value: Any, start: int, stop: int) -> list[int]:
+        """The hashes of a value that no known value at these places has; of 0.0 and -0.0 one may be known alone."""
+        if start < stop and value != 0:
+            return []
+        known = self.known.hashes[start:stop]
+        return [each for each in self._hashes_of(value) if each not in known]
 
     def _sampled(self, places: Sequence[tuple[int, int]], others: float, z: float) -> Interval:
         """The rows of the values between these places that are neither heavy nor in the sample, ``others`` at most."""

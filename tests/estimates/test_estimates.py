@@ -349,6 +349,24 @@ def test_both_zeros_count_where_sketches_alone_answer(make):
         assert table.estimate(where)["upper"] == true, where
 
 
+def test_zero_that_is_known_says_nothing_of_the_other(make):
+    """Most rows of a zero have one sign, and a few the other, which neither is heavy nor in the sample."""
+    others = np.repeat(np.arange(1, 40_001) / 7, 3)
+    table = make(pa.table({"d": np.concatenate([others, [0.0] * 1000, [-0.0] * 3])}))
+    wheres = ("d = 0", "d between 0 and 0", "d in (0, 0.5)", "d != 0", "d not in (0, 0.5)")
+    for where in wheres:
+        found = table.estimate(where)
+        assert found["lower"] <= table.count(where) <= found["upper"], where
+
+
+def test_text_as_long_as_others_are_cut_to_is_a_group_of_its_own(make):
+    for end in "dfh":
+        table = make(pa.table({"s": ["a" * 64, "a" * 64 + end, None]}))
+        for where in ("s like 'a%'", "s >= 'a'", "s is not null"):
+            found = table.estimate(where, ["s"])
+            assert (found["groups-lower"], found["groups-upper"]) == (2, 2), (end, where)
+
+
 def test_nan_is_counted_without_values(make):
     table = make(pa.table({"d": [1.5, float("nan"), None, 2.5, float("nan")] * 20}), no_values=True)
     for where, rows, groups in (("d is nan", 40, 1), ("d is not nan", 40, 2), ("d is nan or d is null", 60, 2)):
