@@ -130,9 +130,10 @@ def _leftovers(
     def wanted(leftovers: Iterable[Leftover]) -> list[Leftover]:
         return [leftover for leftover in leftovers if among is None or leftover.file in among]
 
+    index = index_leftovers(opened, limit, home)
     found = opened.leftovers(limit)
     files = wanted(found.files)
+    # The last, so that little time is left for a run to commit a manifest that names earlier parts.
     private = lost_state(opened, limit, home, {leftover.file.name for leftover in files})
-    index = index_leftovers(opened, limit, home)
     files += [*wanted(private.files), *wanted(index.files)]
     return Leftovers(tuple(files), (*found.kept, *private.kept, *index.kept))

@@ -18,7 +18,7 @@ from typing import Any
 
 from puffin.errors import CorruptMetadataError, FileNotFound, UnsupportedError, UsageError
 from puffin.iceberg.commit.partition_stats import partition_authorship_objection
-from puffin.iceberg.commit.patch import default_metadata_directory, metadata_directory, stored_entries
+from puffin.iceberg.commit.patch import statistics_directories, stored_entries
 from puffin.iceberg.metadata.document import decode_document
 from puffin.storage import FileInfo, Store, is_temporary_name, place_of
 from puffin.tables.leftovers import TEMPORARY, AgeLimit, Judged, Leftovers, authorship_objection, judged, link_objection
@@ -65,7 +65,7 @@ class _Listing:
         self.metadata = {place_of(location): location for location in _logged(state)}
         self.candidates: list[tuple[FileInfo, str | None]] = []
         in_use = _named(state.document)
-        for directory in _directories(state):
+        for directory in statistics_directories(state):
             for file in store_for(directory).list(directory):
                 if _METADATA.fullmatch(file.name):
                     self.metadata[place_of(file.uri)] = file.uri
@@ -114,13 +114,6 @@ def _logged(state: TableState) -> Iterator[str]:
 
 def _named(document: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(entry.statistics_path.rpartition("/")[2] for entry in stored_entries(document))
-
-
-def _directories(state: TableState) -> Iterable[str]:
-    """Where the table's files are written, where they would go by default, and where its metadata is."""
-    current = state.metadata_location.rpartition("/")[0]
-    candidates = (metadata_directory(state), default_metadata_directory(state), current)
-    return {place_of(directory): directory for directory in reversed(candidates)}.values()
 
 
 def _statistics_name(name: str) -> re.Match[str] | None:

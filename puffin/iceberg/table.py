@@ -178,6 +178,11 @@ class IcebergSnapshot(TableSnapshot):
 
         return NewStatisticsFile(statistics_path(self.state, snapshot_id), {})
 
+    def statistics_directories(self) -> Sequence[str]:
+        from puffin.iceberg.commit.patch import statistics_directories
+
+        return statistics_directories(self.state)
+
     def check_committable(self, *, ask_store: bool = True) -> None:
         self.table.check_committable(self.state, ask_store=ask_store)
 

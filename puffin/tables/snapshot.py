@@ -209,6 +209,10 @@ class TableSnapshot(ABC):
     def new_statistics_file(self, snapshot_id: int) -> NewStatisticsFile:
         """Where to write a snapshot's statistics file, under a unique name."""
 
+    def statistics_directories(self) -> Sequence[str]:
+        """Where statistics files of the table may be, without those of copies and of earlier settings."""
+        return (self.new_statistics_file(0).path.rpartition("/")[0],)
+
     @abstractmethod
     def check_committable(self, *, ask_store: bool = True) -> None:
         """

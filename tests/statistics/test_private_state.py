@@ -267,19 +267,31 @@ def test_copies_of_a_table_leave_each_others_private_state_in_a_home_that_they_s
     assert {path.name for path in home.rglob("*.stats")} == {path.name for path in Path(copy.name).rglob("*.stats")}
 
 
-@pytest.mark.parametrize("before", [None, "m1"])
-def test_earlier_metadata_directory_of_a_table_is_not_taken_for_that_of_a_copy(shared, tmp_path, before):
+def test_earlier_metadata_directory_of_a_table_is_not_taken_for_that_of_a_copy(shared, tmp_path):
     """Engines may leave its files there for good, and private state has values of rows that were deleted since."""
     table, home = shared("t", numbers(*range(50))), tmp_path / "home"
     location = table.state.location
-    for name in (before, "m2"):
-        if name is not None:
-            with table.load().transaction() as transaction:
-                transaction.set_properties({"write.metadata.path": f"{location}/{name}"})
+    for name in ("m1", "m2"):
+        with table.load().transaction() as transaction:
+            transaction.set_properties({"write.metadata.path": f"{location}/{name}"})
         table.analyze(home=home, mode="full")
     age(*home.rglob("*.*"))
     clean(table.table, home=home, remove=True)
     assert [path.name for path in home.rglob("*.stats")] == [Path(table.entry.statistics_path).name]
+
+
+def test_private_state_stays_as_long_as_its_file_in_the_default_directory(table):
+    """Metadata of the log still names the file, and somebody may go back to that."""
+    before = table.load()
+    with before.transaction() as transaction:
+        transaction.set_properties({"write.metadata.path": f"{table.state.location}/m2"})
+    table.append(numbers(100))
+    table.analyze(keep_entries=1)
+    age(*Path(table.state.location.removeprefix("file://")).rglob("*.*"))
+    assert clean(table.table, remove=True).files == ()
+    table.catalog.drop_table(table.name)
+    table.catalog.register_table(table.name, before.metadata_location)
+    assert table.check().current
 
 
 def test_private_state_is_deleted_with_its_statistics_file(table):

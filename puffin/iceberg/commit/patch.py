@@ -15,6 +15,7 @@ from typing import Any
 
 from puffin.errors import CorruptMetadataError, said_by
 from puffin.iceberg.metadata.document import partition_entry_to_json
+from puffin.storage import place_of
 from puffin.tables.base import PartitionStatisticsEntry, StatisticsEntry
 from puffin.tables.leftovers import StoredEntry
 from puffin.tables.state import TableState
@@ -105,6 +106,13 @@ def metadata_directory(state: TableState) -> str:
 
 def default_metadata_directory(state: TableState) -> str:
     return f"{state.location}/metadata"
+
+
+def statistics_directories(state: TableState) -> list[str]:
+    """Where metadata and statistics files are: where they are written, where they would be by default, and metadata."""
+    current = state.metadata_location.rpartition("/")[0]
+    candidates = (metadata_directory(state), default_metadata_directory(state), current)
+    return list({place_of(directory): directory for directory in reversed(candidates)}.values())
 
 
 def statistics_path(state: TableState, snapshot_id: int) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from puffin.errors import CorruptError, FileNotFound, PuffinError, UnsupportedError
 from puffin.statistics.private_state import places
@@ -96,14 +96,14 @@ def remove_lost_state(opened: TableSnapshot, home: NameOrPath | None) -> None:
 
 class _KnownFiles:
     """
-    Knows which statistics files exist: in the current directory for them, or elsewhere as a manifest notes, outside of
-    the table. Others count as gone.
+    Knows which statistics files exist: in a directory that the table has now for them, or elsewhere as a manifest
+    notes, outside of the table. Others count as gone.
     """
 
     def __init__(self, opened: TableSnapshot, going: Collection[str] = ()) -> None:
         self._named = {entry.file_name for entry in opened.state.statistics.values()}
         self._going = going
-        self._here = opened.new_statistics_file(0).path.rpartition("/")[0]
+        self._here = opened.statistics_directories()
         self._table = f"{place_of(opened.state.location)}/"
         self._names_in = functools.cache(lambda uri: {file.name for file in opened.store_for(uri).list(uri)})
 
@@ -111,12 +111,12 @@ class _KnownFiles:
         """Whether this is the name of a manifest whose file does not exist or is about to go."""
         if not name.endswith(_STATISTICS) or name in self._named:
             return False
-        return name in self._going or name not in self._names_in(self._here)
+        return name in self._going or not any(name in self._names_in(directory) for directory in self._here)
 
     def may_be_elsewhere(self, manifest: Manifest) -> bool:
         """Whether a copy of the table, which has the same uuid, has the file of a manifest, or may have it."""
         directory = manifest.statistics_directory
-        if directory is None or directory == place_of(self._here) or f"{directory}/".startswith(self._table):
+        if directory is None or directory in map(place_of, self._here) or f"{directory}/".startswith(self._table):
             return False
         try:
             return manifest.statistics_file in self._names_in(directory)
@@ -127,6 +127,7 @@ class _KnownFiles:
 def _of_folder(directory: str, store: Store, limit: AgeLimit, statistics: _KnownFiles) -> Iterator[Judged]:
     """The files of private state in one folder that may go, in order, and those that stay."""
     held: list[Manifest | None] = []
+    parts = [*_files_of(join(directory, places.PARTS), store)]  # before the manifests, so that none of them is missed
     for file in store.list(directory):
         if is_temporary_name(file.name):
             yield judged(file, TEMPORARY, limit.objection(file), store)
@@ -138,16 +139,18 @@ def _of_folder(directory: str, store: Store, limit: AgeLimit, statistics: _Known
                 yield (found := judged(file, "private state of a file that is gone", limit.objection(file), store))
             if not isinstance(found, Leftover):
                 held.append(manifest)
-    yield from _of_parts(join(directory, places.PARTS), store, limit, held)
+    yield from _of_parts(parts, store, limit, held)
     for _, file in _files_of(join(directory, places.PROGRESS), store):
         if is_temporary_name(file.name) or file.name == places.PART_NAME:
             yield judged(file, "a step of a run that did not end", limit.objection(file), store)
 
 
-def _of_parts(folder: str, store: Store, limit: AgeLimit, held: Collection[Manifest | None]) -> Iterator[Judged]:
+def _of_parts(
+    parts: Iterable[tuple[str, FileInfo]], store: Store, limit: AgeLimit, held: Collection[Manifest | None]
+) -> Iterator[Judged]:
     referred = {part.id for manifest in held if manifest is not None for part in manifest.parts}
     doubt = "a manifest that cannot be read may refer to it" if None in held else None
-    for part_id, file in _files_of(folder, store):
+    for part_id, file in parts:
         if is_temporary_name(file.name):
             yield judged(file, TEMPORARY, limit.objection(file), store)
         elif file.name == places.PART_NAME and part_id not in referred:
