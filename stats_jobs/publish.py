@@ -12,6 +12,7 @@ from puffin.statistics.assemble import ColumnStatistics
 from puffin.statistics.basis import CARRIED, READ_ALL
 from puffin.statistics.blob_properties import HASHED_HERE
 from puffin.statistics.damage import damaged_entries
+from puffin.statistics.deltas import WITH_DELTAS
 from puffin.statistics.draft import FileOptions, StatisticsDraft, surplus_entries
 from puffin.statistics.kinds import DISTRIBUTION, JOINT, PARTITION_SKETCHES, ROW_COUNTS, SUMMARY
 from puffin.statistics.private_state.upkeep import remove_lost_state
@@ -154,7 +155,9 @@ def _statistics(target: Target, computed: Computed) -> ColumnStatistics:
     if not keeps_values:
         if (distribution := DISTRIBUTION.of(values)) is not None and distribution.values is not None:
             values = changed_later(values, DISTRIBUTION, Distribution.without_values)
-            kept.pop(DISTRIBUTION, None)
+            has_deltas = DISTRIBUTION in kept and kept[DISTRIBUTION].stored.deltas
+            for kind in WITH_DELTAS if has_deltas else (DISTRIBUTION,):  # these have their deltas together
+                kept.pop(kind, None)
         if (summary := SUMMARY.of(values)) is not None:
             values = changed(values, {SUMMARY: summary.without_bounds()})
     # An incremental run may build on statistics without row counts; a later run completes them.

@@ -72,6 +72,19 @@ def test_append_reads_and_writes_what_came(always, shared, private_payloads):
     assert set(layers_of(table)) == {1}
 
 
+@pytest.mark.parametrize("columns", [True, ("many",)])
+def test_run_without_values_writes_row_counts_and_their_deltas_as_one(always, shared, columns):
+    """Deltas of row counts may leave their rows to those of the distribution, which is written without values."""
+    table = shared("t", mixed(random.Random(1), 3000))
+    table.analyze()
+    table.append(mixed(random.Random(2), 20))
+    table.analyze()
+    table.analyze(no_values=columns)
+    assert all(isinstance(payload, bytes) for payload in private_of(table).values())
+    table.delete("few = 1")
+    assert {column.basis for column in table.analyze(no_values=columns).columns} == {"changed-files"}
+
+
 def test_deltas_are_merged_when_there_are_many_or_they_are_large(always, shared, monkeypatch):
     monkeypatch.setattr(deltas, "MOST_DELTAS", 2)
     table = shared("t", mixed(random.Random(1), 50))
