@@ -36,11 +36,11 @@ from puffin.index.bloom import BLOCK_BYTES, MOST_LG_BLOCKS, WORDS, Bits, BloomFi
 from puffin.index.checksums import CRC_BYTES, row_checksums
 from puffin.statistics.private_state import places
 from puffin.storage import FileSource, Store, join
+from puffin.tables.json_limits import MAX_DOCUMENT_BYTES, check_json_size
 from puffin.tables.statistics_json import integer, typed
 from puffin.version import created_by
 
 CHUNK_BYTES = 8 * 1024 * 1024
-_LARGEST_DIRECTORY = 1 << 30
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -283,7 +283,9 @@ def read_directory(entry: SegmentEntry, source: FileSource, directory: str) -> t
     if len(stored) != entry.directory_length or zlib.crc32(stored) != entry.directory_crc:
         raise CorruptError(f"segment {entry.id}: expected a directory with CRC-32 {entry.directory_crc}, found another")
     try:
-        document = json.loads(decompress(ZSTD, stored, offset=entry.directory_offset, limit=_LARGEST_DIRECTORY))
+        text = decompress(ZSTD, stored, offset=entry.directory_offset, limit=MAX_DOCUMENT_BYTES)
+        check_json_size(text)
+        document = json.loads(text)
         return tuple(_size_class(found, table) for found in typed(document, "classes", list))
     except (TypeError, AttributeError, ValueError, RecursionError) as exc:
         raise CorruptMetadataError(f"segment {entry.id}: not a directory of an index: {said_by(exc)}") from exc

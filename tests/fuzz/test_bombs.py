@@ -37,8 +37,12 @@ from puffin.files.parquet.hybrid import HybridCounts
 from puffin.files.parquet.parquet_footer import MAX_LEVELS, parse_footer
 from puffin.format import LZ4, ZSTD, Blob, Limits, PuffinReader, PuffinWriter, compression
 from puffin.iceberg.metadata import document as metadata
+from puffin.index import manifest as index_manifest
+from puffin.index.segment import SegmentColumn, SegmentEntry, read_directory
 from puffin.load import load_table
+from puffin.statistics.private_state import manifest as private_manifest
 from puffin.storage import LocalStore, local, open_source
+from puffin.tables import json_limits
 from puffin.tables.commit import commit_statistics
 from tests.table_directory import publish
 
@@ -113,7 +117,7 @@ def test_oversized_footer_is_refused_before_allocating():
 
 
 def test_oversized_table_metadata_is_dropped(monkeypatch):
-    monkeypatch.setattr(metadata, "MAX_DOCUMENT_BYTES", 4 * MEGABYTE)
+    monkeypatch.setattr(json_limits, "MAX_DOCUMENT_BYTES", 4 * MEGABYTE)
     data = gzip.compress(b'{"a":"' + b" " * (64 * MEGABYTE) + b'"}')
     with holding_at_most(16 * MEGABYTE), pytest.raises(CorruptMetadataError, match="more than 4194304 bytes"):
         metadata.decode_document(data, WHERE)
@@ -131,12 +135,34 @@ def test_gzipped_metadata_with_an_implausible_ratio_is_dropped():
 @pytest.mark.parametrize("value", ["{}", "[]", '""', '{"":{"":0}}'])
 def test_table_metadata_with_too_many_values_is_refused(monkeypatch, value):
     """The shortest values take twenty times their text in memory."""
-    monkeypatch.setattr(metadata, "MAX_DOCUMENT_VALUES", 1000)
+    monkeypatch.setattr(json_limits, "MAX_DOCUMENT_VALUES", 1000)
     document = f'{{"a":[{",".join([value] * 250)}]}}'.encode()
     assert metadata.decode_document(document, WHERE)
     bomb = f'{{"a":[{",".join([value] * MEGABYTE)}]}}'.encode()
     with holding_at_most(MEGABYTE), pytest.raises(CorruptMetadataError, match="more than 1000 values"):
         metadata.decode_document(bomb, WHERE)
+
+
+def directory_of_segment(text: bytes) -> None:
+    stored = zstandard.compress(text)
+    entry = SegmentEntry("7", SegmentColumn(1, "a", "int", None, 0.01), 1, 0, 0, len(stored), zlib.crc32(stored))
+    read_directory(entry, SimpleNamespace(read_at=lambda offset, length: stored[offset : offset + length]), WHERE)
+
+
+@pytest.mark.parametrize(
+    "decode",
+    [
+        lambda text: index_manifest.decode(text + b"\n%08x\n" % zlib.crc32(text), 1, WHERE),
+        lambda text: private_manifest.decode(text, WHERE),
+        lambda text: decode_entry(text, WHERE, 1, 1),
+        directory_of_segment,
+    ],
+)
+def test_documents_of_our_own_with_too_many_values_are_refused(monkeypatch, decode):
+    monkeypatch.setattr(json_limits, "MAX_DOCUMENT_VALUES", 1000)
+    bomb = f'{{"format-version":1,"segments":[{",".join(["{}"] * MEGABYTE)}]}}'.encode()
+    with holding_at_most(4 * len(bomb)), pytest.raises(CorruptMetadataError, match="more than 1000 values"):
+        decode(bomb)
 
 
 def test_metadata_files_that_are_too_long_are_not_read(table_document, delta_table, tmp_path):

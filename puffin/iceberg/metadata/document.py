@@ -24,6 +24,7 @@ from puffin.iceberg.metadata.snapshot_records import (
     total_records,
 )
 from puffin.storage import Store
+from puffin.tables import json_limits
 from puffin.tables.base import PartitionStatisticsEntry, Snapshot, StatisticsEntry, natural_number
 from puffin.tables.document import current_schema
 from puffin.tables.schema import field_ids, primitive_columns
@@ -31,10 +32,6 @@ from puffin.tables.state import TableState
 from puffin.tables.statistics_json import entry_from_json, strings, typed
 
 NEWEST_FORMAT_VERSION = 3
-MAX_DOCUMENT_BYTES = 512 * 1024 * 1024
-"""The longest readable document: some 400,000 snapshots."""
-MAX_DOCUMENT_VALUES = 32 * 1024 * 1024
-"""The most values in a document. Tables have at most one in 16 bytes; three bytes, `{},`, take 72 bytes of memory."""
 MAX_GZIP_RATIO = 200
 """The highest compression ratio of documents past 16 MiB. Tables reach 3 to 20; gzip can reach 1000."""
 
@@ -54,7 +51,7 @@ def decode_document(data: bytes, location: str) -> dict[str, Any]:
     """
     try:
         text = document_text(data)
-        _check_size(text)
+        json_limits.check_json_size(text)
         document = json.loads(text, parse_float=_finite, parse_constant=_no_number)
     except (ValueError, RecursionError, EOFError, OSError, zlib.error) as exc:
         is_other = isinstance(exc, UnicodeDecodeError) or not data
@@ -159,19 +156,11 @@ def _no_number(text: str) -> NoReturn:
     raise ValueError(f"expected JSON, which has no {text}")
 
 
-def _check_size(text: bytes) -> None:
-    if len(text) > MAX_DOCUMENT_BYTES:
-        raise ValueError(f"more than {MAX_DOCUMENT_BYTES} bytes")
-    # Every value follows a comma or begins a list or an object; the count includes such characters in strings.
-    if len(text) > MAX_DOCUMENT_VALUES and sum(map(text.count, (b",", b"[", b"{"))) > MAX_DOCUMENT_VALUES:
-        raise ValueError(f"more than {MAX_DOCUMENT_VALUES} values")
-
-
 def _inflated(data: bytes) -> bytes:
     import gzip
 
     content = bytearray()
-    limit = min(MAX_DOCUMENT_BYTES, max(_FREE_OF_RATIO, MAX_GZIP_RATIO * len(data)))
+    limit = min(json_limits.MAX_DOCUMENT_BYTES, max(_FREE_OF_RATIO, MAX_GZIP_RATIO * len(data)))
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
         while more := file.read(_STEP):  # in steps, since read() allocates the size it is given
             content += more
