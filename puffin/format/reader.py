@@ -115,12 +115,7 @@ class PuffinReader:
         wanted = self._wanted(blobs)
         for blob in wanted:
             compression.check_codec(blob.compression_codec, offset=blob.offset)
-        return [
-            compression.decompress(
-                raw.metadata.compression_codec, raw.stored, offset=raw.metadata.offset, limit=self._limits.blob_size
-            )
-            for raw in self.read_all_raw(wanted)
-        ]
+        return [self.decompressed(raw) for raw in self.read_all_raw(wanted)]
 
     def read_all_raw(self, blobs: Iterable[BlobMetadata] | None = None) -> list[RawBlob]:
         """Read several blobs like ``read_all``, but without decompressing them."""
@@ -134,6 +129,12 @@ class PuffinReader:
             chunk = self._bytes_at(first, last - first)
             stored.update({(start, end): chunk[start - first : end - first] for start, end in group})
         return [RawBlob(metadata=blob, stored=stored[blob.offset, blob.end]) for blob in wanted]
+
+    def decompressed(self, raw: RawBlob) -> bytes:
+        """The payload of a blob that was read raw; the errors are those of ``read``."""
+        stored = raw.metadata
+        limit = self._limits.blob_size
+        return compression.decompress(stored.compression_codec, raw.stored, offset=stored.offset, limit=limit)
 
     def _wanted(self, blobs: Iterable[BlobMetadata] | None) -> Sequence[BlobMetadata]:
         return self.file_metadata.blobs if blobs is None else list(blobs)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from puffin.errors import CorruptError, PuffinError, UnsupportedError
-from puffin.format import CREATED_BY, DISTRIBUTION_V1, ROW_COUNTS_V1, THETA_V1, BlobMetadata, PuffinReader
+from puffin.format import CREATED_BY, DISTRIBUTION_V1, ROW_COUNTS_V1, THETA_V1, BlobMetadata, PuffinReader, RawBlob
 from puffin.statistics.ancestry import KnownSketch
 from puffin.statistics.blob_properties import SketchProperties
 from puffin.statistics.deltas import WITH_DELTAS, added_up, takes_delta
@@ -24,8 +24,6 @@ from puffin.statistics.private_state.reading import read_private_state
 from puffin.storage.shelf import Shelf, Shelved
 from puffin.tables.base import BlobEntry, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
-
-_Payload: TypeAlias = bytes | Shelved | PuffinError
 
 _READ_AT_ONCE = 256  # private blobs that are put aside, of some 100 kB each
 SMALL_FILE = 1024 * 1024  # bytes; an object store sends these faster than it answers a second request
@@ -65,7 +63,9 @@ class StoredBlobs:
                 raise payload
             return kind.read(known.properties, known.column, payload)
         except (CorruptError, UnsupportedError) as exc:
-            raise CorruptError(f"{known.entry.statistics_path}: field {known.blob.field_id}: {exc}") from exc
+            objection = str(exc)
+        del payload  # callers keep the error, which keeps this frame; that of the first error has gone
+        raise CorruptError(f"{known.entry.statistics_path}: field {known.blob.field_id}: {objection}")
 
     def require(self, known: KnownSketch, kind: Kind[T]) -> T:
         """As `read`, with CorruptError if there is none."""
@@ -214,19 +214,31 @@ class StoredBlobs:
             return exc
 
     def _payloads_in(self, reader: PuffinReader, wanted: Sequence[BlobMetadata]) -> dict[BlobKey, _Payload]:
-        """The payloads of blobs of one type, in memory or on the shelf."""
+        """The payloads of blobs of one type, in memory as they are stored, or on the shelf."""
         found: dict[BlobKey, _Payload] = {}
         shelf = None if wanted and wanted[0].type == THETA_V1 else self._shelf
         at_once = len(wanted) if shelf is None else _READ_AT_ONCE
         for start in range(0, len(wanted), max(1, at_once)):
-            for blob, read in _payloads(reader, wanted[start : start + at_once]):
-                key = blob_key(blob)
-                found[key] = read if shelf is None or isinstance(read, PuffinError) else shelf.put(read)
+            for blob, read in _read_raw(reader, wanted[start : start + at_once]):
+                found[blob_key(blob)] = read if shelf is None else _put_aside(read, shelf)
         return found
 
 
 def _key_of(blob: BlobEntry, type_: str) -> BlobKey:
     return BlobKey(type_, blob.field_id, blob.snapshot_id)
+
+
+class _Packed(NamedTuple):
+    """A payload that is decompressed when it is taken: a few bytes of a file may become very many."""
+
+    reader: PuffinReader
+    raw: RawBlob
+
+    def take(self) -> bytes:
+        return self.reader.decompressed(self.raw)
+
+
+_Payload: TypeAlias = _Packed | Shelved | PuffinError
 
 
 class _Content(NamedTuple):
@@ -235,17 +247,27 @@ class _Content(NamedTuple):
 
     def payload(self, key: BlobKey) -> bytes | PuffinError | None:
         found = self.payloads.get(key)
-        return found.take() if isinstance(found, Shelved) else found
+        try:
+            return found if found is None or isinstance(found, PuffinError) else found.take()
+        except (CorruptError, UnsupportedError) as exc:
+            return exc
 
 
-def _payloads(
-    reader: PuffinReader, blobs: Sequence[BlobMetadata]
-) -> Iterator[tuple[BlobMetadata, bytes | PuffinError]]:
+def _put_aside(read: _Packed | PuffinError, shelf: Shelf) -> Shelved | PuffinError:
     try:
-        yield from zip(blobs, reader.read_all(blobs), strict=True)
+        return read if isinstance(read, PuffinError) else shelf.put(read.take())
+    except (CorruptError, UnsupportedError) as exc:
+        return exc
+
+
+def _read_raw(
+    reader: PuffinReader, blobs: Sequence[BlobMetadata]
+) -> Iterator[tuple[BlobMetadata, _Packed | PuffinError]]:
+    try:
+        yield from ((raw.metadata, _Packed(reader, raw)) for raw in reader.read_all_raw(blobs))
     except PuffinError as exc:
         if len(blobs) == 1:
             yield blobs[0], exc
             return
         for blob in blobs:  # find the broken one
-            yield from _payloads(reader, [blob])
+            yield from _read_raw(reader, [blob])
