@@ -1,5 +1,5 @@
 """
-A server that is killed and started again while eight clients query through it.
+A server that is killed and started again while clients query through it.
 
 ``PUFFIN_SERVER_KILLS`` says how often it is killed.
 """
@@ -61,15 +61,18 @@ def rows_of(key: int) -> list[tuple[int, int]]:
 
 
 def errors_of_queries(
-    process: Process, start: Callable[[int], Process], ask: Callable[[int], Sequence[tuple[int, int]]]
+    process: Process,
+    start: Callable[[int], Process],
+    ask: Callable[[int], Sequence[tuple[int, int]]],
+    clients: int = CLIENTS,
 ) -> list[Exception]:
     """
-    Kill a server while eight clients query through it; returns their errors if no client had a wrong row.
+    Kill a server while clients query through it; returns their errors if no client had a wrong row.
 
     Args:
         start: Starts the server again at a port.
     """
-    queriers = [Querier(ask, seed) for seed in range(CLIENTS)]
+    queriers = [Querier(ask, seed) for seed in range(clients)]
     for querier in queriers:
         querier.start()
     wait_for_answers(queriers)
