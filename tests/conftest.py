@@ -504,7 +504,7 @@ def _fixtures_of(item: pytest.Item) -> Sequence[str]:
 
 def _group(item: pytest.Item) -> str:
     file = item.nodeid.partition("::")[0]
-    if "golden_tables" in _fixtures_of(item) or ("spark" in _fixtures_of(item) and "delta" in file):
+    if "golden_tables" in _fixtures_of(item) or ("spark" in _fixtures_of(item) and "delta" in item.nodeid):
         return DELTA_AND_GOLDEN
     if item.path.parent.name in ALONE:
         return f"{file} {item.name.partition('[')[0]}"  # xdist takes no brackets in names of groups
