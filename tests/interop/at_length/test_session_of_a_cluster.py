@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from tools.java_gateway import QUICK_JAVA
+
 # Killing the executor has Spark start another one, as dynamic allocation does.
 STORY = """
 import os, signal, sys
@@ -14,6 +16,8 @@ from puffin.errors import StorageError
 from stats_jobs.session import SparkStarter
 
 settings = {
+    "spark.driver.extraJavaOptions": sys.argv[1],
+    "spark.executor.extraJavaOptions": sys.argv[1],
     "spark.executor.memory": "600m",
     "spark.driver.memory": "700m",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -56,6 +60,7 @@ if "PYSPARK_GATEWAY_PORT" in os.environ:
     session = SparkSession(SparkContext(gateway=gateway, jsc=java, conf=SparkConf(_jconf=java.getConf())))
 else:
     settings = {"spark.driver.memory": "700m", "spark.ui.enabled": "false", "spark.python.worker.reuse": "false"}
+    settings["spark.driver.extraJavaOptions"] = sys.argv[1]
     builder = SparkSession.builder.master("local[1]").config("spark.driver.bindAddress", "127.0.0.1")
     session = builder.config("spark.driver.host", "127.0.0.1").config(map=settings).getOrCreate()
 with SparkStarter(session) as starter:
@@ -71,10 +76,15 @@ if "PYSPARK_GATEWAY_PORT" not in os.environ:
 
 
 def test_runs_share_a_session_and_leave_it_as_it_was() -> None:
-    run = subprocess.run([sys.executable, "-c", STORY], capture_output=True, text=True, timeout=300, check=False)
+    run = run_python(STORY)
     assert run.stdout.splitlines() == ["10 rows", "the Spark session was stopped"], run.stderr[-2000:]
 
 
 def test_processes_that_share_a_jvm_all_send_our_packages() -> None:
-    run = subprocess.run([sys.executable, "-c", SECOND], capture_output=True, text=True, timeout=300, check=False)
+    run = run_python(SECOND)
     assert run.stdout.splitlines() == ["True", "True"], run.stderr[-2000:]
+
+
+def run_python(script: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", script, " ".join(QUICK_JAVA)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
