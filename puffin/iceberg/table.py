@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from puffin.iceberg.commit.patch import NextVersion
+    from puffin.iceberg.scan.manifest_lists import ManifestFile
     from puffin.tables.changes import Changes
     from puffin.tables.closer_bounds import CloserBounds
     from puffin.tables.file_metrics import FileMetrics
@@ -160,13 +161,27 @@ class IcebergSnapshot(TableSnapshot):
         return file_metrics(self, columns)
 
     def still_referenced(self, paths: Set[str]) -> Set[str]:
-        from puffin.iceberg.scan.manifest_lists import manifests_of
         from puffin.iceberg.scan.manifests import NamedFiles
 
-        named = NamedFiles(paths)
-        manifests = {m.manifest_path: m for s in self.state.snapshots.values() for m in manifests_of(self, s)}
-        found = (file.file_path for m in manifests.values() for file in named.among(m, self.store_for))
-        return frozenset(found)
+        named, found = NamedFiles(paths), set[str]()
+        for manifest in self._every_manifest():
+            if len(found) == len(paths):
+                break
+            found.update(file.file_path for file in named.among(manifest, self.store_for))
+        return found
+
+    def _every_manifest(self) -> Iterator[ManifestFile]:
+        """Those of all snapshots, each once; first what the last ones before this one had that it has not."""
+        from puffin.iceberg.scan.manifest_lists import manifests_of
+
+        own = () if self.is_empty else manifests_of(self, self.snapshot)
+        given = {manifest.manifest_path for manifest in own}
+        newest_first = sorted(self.state.snapshots.values(), key=lambda s: (s.sequence_number, s.timestamp_ms))[::-1]
+        for manifest in (each for snapshot in newest_first for each in manifests_of(self, snapshot)):
+            if manifest.manifest_path not in given:
+                given.add(manifest.manifest_path)
+                yield manifest
+        yield from own
 
     def certain_values(self, snapshot: Snapshot, columns: Sequence[Column]) -> Mapping[int, pa.Array]:
         from puffin.iceberg.scan.certain_values import certain_values

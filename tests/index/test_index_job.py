@@ -30,7 +30,7 @@ from puffin.index.tiers import FAN_IN
 from puffin.load import load_table
 from puffin.planning.file_plan import FilePlan
 from puffin.planning.plan import Planner
-from puffin.storage import store_for
+from puffin.storage import LocalStore, store_for
 from puffin.tables.base import SnapshotSelector
 from stats_jobs.index import existing_index, index
 from stats_jobs.index_plan import IndexPlan
@@ -342,6 +342,31 @@ def test_run_that_began_earlier_keeps_filters_of_files_that_came_since(tmp_path:
     assert plan is not None
     plan.published(())
     assert index("n.t", **kept).files_read == 0
+
+
+def test_run_looks_for_files_that_have_gone_in_the_last_snapshots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They stay in the index until their snapshots expire; each run asks whether they have."""
+    catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("n")
+    rows = pa.table({"k": list(range(ROWS))})
+    made = catalog.create_table("n.t", schema=rows.schema)
+    for _ in range(12):
+        made.append(rows)
+    kept = {"catalog": "c", "catalog_properties": {"type": "sql", **catalog.properties}}
+    index("n.t", IndexOptions(columns=("k",)), **kept)
+    paths = [task.file.file_path for task in made.scan().plan_files()]
+    made.overwrite(pa.table({"k": [*range(1, ROWS), 0]}), f"k < {ROWS}")
+    made.append(rows)
+    opened = load_table("n.t", **kept).open()
+    _ = opened.tasks
+    read: list[str] = []
+    whole = LocalStore.read
+    monkeypatch.setattr(LocalStore, "read", lambda store, uri: read.append(uri) or whole(store, uri))
+    assert opened.still_referenced({paths[0]}) == {paths[0]}
+    assert len(read) < 12
+    assert opened.still_referenced({*paths, "gone"}) == {*paths}
 
 
 def test_erased_values_leave_the_index_with_their_files(table: Table) -> None:
