@@ -64,9 +64,20 @@ def index(
         return _index(table, options or IndexOptions(), turns, progress)
 
 
+class _NoIndex(UsageError):
+    """No index, and no columns to build one of."""
+
+
 def is_index_stale(table: Table, options: IndexOptions) -> bool:
-    """Whether a run would read a file or change the columns; raises what `index` raises."""
-    plan = _plan(table.open(), options)
+    """
+    Whether a run would read a file or change the columns; raises what `index` raises.
+
+    A table without an index is not stale, unless columns are named: of many tables, some need none.
+    """
+    try:
+        plan = _plan(table.open(), options)
+    except _NoIndex:
+        return False
     return plan.changes_columns or bool(plan.lacking)
 
 
@@ -168,7 +179,7 @@ def _plan(opened: TableSnapshot, options: IndexOptions) -> IndexPlan:
             f"{exc}; name its columns (--columns, in Python columns) to build the index anew"
         ) from exc
     if not found.manifest.columns and not options.columns:
-        raise UsageError(
+        raise _NoIndex(
             f"{opened.name}: expected an index, found none: name its columns (--columns, in Python columns); "
             "puffin index --advise tells which pay"
         )

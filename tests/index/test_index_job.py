@@ -21,7 +21,14 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
 from puffin.clean import clean
-from puffin.errors import ConflictError, CorruptMetadataError, StorageError, UnsupportedTypeError, UsageError
+from puffin.errors import (
+    ConflictError,
+    CorruptMetadataError,
+    StorageError,
+    TableNotFound,
+    UnsupportedTypeError,
+    UsageError,
+)
 from puffin.index import upkeep
 from puffin.index.home import IndexHome
 from puffin.index.manifest import IndexManifest, commit, manifest_uri, read_newest
@@ -34,6 +41,7 @@ from puffin.storage import LocalStore, store_for
 from puffin.tables.base import SnapshotSelector
 from stats_jobs.index import existing_index, index
 from stats_jobs.index_plan import IndexPlan
+from stats_jobs.many import index_many
 from stats_jobs.options import IndexOptions
 from stats_jobs.partial import Partial
 from tests.index.stored_filters import stored_filters
@@ -114,6 +122,21 @@ def test_later_run_reads_only_files_that_no_segment_has(table: Table) -> None:
     report = indexed(table)
     assert (report.files_read, report.rows_read, report.files_indexed) == (1, ROWS, 4)
     assert table.matched(f"k = {key}") == 1
+
+
+def test_only_stale_skips_tables_without_an_index(tmp_path: Path) -> None:
+    """Of the tables of a namespace, some need none; a run that names columns builds it."""
+    with_index, without = Table(tmp_path / "a"), Table(tmp_path / "b")
+    for table in (with_index, without):
+        table.append(2)
+    indexed(with_index, "k")
+    paths = [with_index.path, without.path]
+    assert list(index_many(paths, only_stale=True)) == []
+    with_index.append()
+    assert [name for name, _ in index_many(paths, only_stale=True)] == [with_index.path]
+    assert [name for name, _ in index_many(paths, IndexOptions(columns=("k",)), only_stale=True)] == [without.path]
+    ((_, failure),) = index_many([str(tmp_path / "absent")], only_stale=True)
+    assert isinstance(failure, TableNotFound)
 
 
 def test_detour_on_the_way_to_a_table_leads_to_the_same_files(table: Table) -> None:
