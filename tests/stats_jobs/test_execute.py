@@ -23,6 +23,7 @@ from stats_jobs.execute import read_batch, read_document
 from stats_jobs.partial import Partial, merge_partials
 from stats_jobs.scan import Scan
 from stats_jobs.shipment import Shipment
+from tests.hand_made_pages import file_of_pages
 from tests.scan_files import data_file, whole
 
 SKETCHES, COUNTS = (THETA, SUMMARY), (ROW_COUNTS, THETA, SUMMARY)
@@ -77,7 +78,23 @@ def test_batch_gives_one_sketch_per_column_over_all_files(file_of):
     assert partial.failure is None
 
 
-def test_a_small_batch_has_pages_read_by_kernels_that_pyarrow_refuses(tmp_path, monkeypatch):
+@pytest.fixture
+def unloaded_kernels(monkeypatch):
+    kernels.load_kernels()  # as they will be after the test
+    monkeypatch.setattr(kernels, "_is_ready", False)
+    kernels.load_kernels.cache_clear()
+
+
+def test_a_small_batch_has_rows_read_by_kernels_that_pyarrow_omits(tmp_path, unloaded_kernels):
+    """pyarrow ends a chunk at its first page if that has no values."""
+    path, column = tmp_path / "empty.parquet", Column(1, "id", "long", (1,), (None,))
+    path.write_bytes(file_of_pages([[], [1, 2, 3], [4, 5]]))
+    partial = read_batch(batch_of(task_of(path), columns=(column,)), (SKETCHES,), DataFiles(store_for))
+    assert partial.rows == 5
+    assert of(THETA, partial.added) == {1: ThetaSketch.from_arrow(pa.array([1, 2, 3, 4, 5], pa.int64()), "long")}
+
+
+def test_a_small_batch_has_pages_read_by_kernels_that_pyarrow_refuses(tmp_path, unloaded_kernels):
     """Differences of ints take DuckDB up to 33 bits."""
     numbers = [(2**31 - 1 - i) * (-1) ** i for i in range(2000)]
     path, column = tmp_path / "duck.parquet", Column(1, "a", "int", (1,), (None,))
@@ -86,9 +103,6 @@ def test_a_small_batch_has_pages_read_by_kernels_that_pyarrow_refuses(tmp_path, 
             copy (select unnest({numbers})::int as a)
             to '{path}' (format parquet, parquet_version v2, field_ids {{a: 1}})
         """)
-    kernels.load_kernels()  # as they will be after the test
-    monkeypatch.setattr(kernels, "_is_ready", False)
-    kernels.load_kernels.cache_clear()
     partial = read_batch(batch_of(task_of(path), columns=(column,)), (SKETCHES,), DataFiles(store_for))
     assert of(THETA, partial.added) == {1: ThetaSketch.from_arrow(pa.array(numbers, pa.int32()), "int")}
 

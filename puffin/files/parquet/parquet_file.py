@@ -52,7 +52,8 @@ class ParquetDataFile(DataFile):
 
     def batches(self, paths: Iterable[Path]) -> Iterator[pa.RecordBatch]:
         columns = [".".join(path) for path in paths if path]
-        yield from self._parquet.iter_batches(columns=columns, use_threads=False)
+        rows = sum(self.footer.row_group(place).num_rows for place in range(self.footer.num_row_groups))
+        yield from _counted(self._parquet.iter_batches(columns=columns, use_threads=False), rows)
 
     def bloom_filters(self, column: FileColumn, /) -> Sequence[bytes]:
         place = self._layout.places.get(".".join(column.names))
@@ -160,6 +161,7 @@ class _RowGroupReader:
         self, column: FileColumn, place: int, group: _RowGroup, plans: Mapping[Path, ChunkPlan]
     ) -> PlannedChunk:
         plan = plans.get(column.names, ROW_BY_ROW)
+        _check_values(column, group, plan)
         summary = None
         if self._wants.summaries:
             summary = ChunkSummary(column.column.type, self._statistics(group.metadata, column.names, plan))
@@ -235,11 +237,30 @@ def _row_batches(
     parquet: pq.ParquetFile, index: int, group: pq.RowGroupMetaData, paths: list[str], rows: int
 ) -> Iterator[pa.RecordBatch]:
     if paths:
-        yield from parquet.iter_batches(rows, row_groups=[index], columns=paths, use_threads=False)
+        batches = parquet.iter_batches(rows, row_groups=[index], columns=paths, use_threads=False)
+        yield from _counted(batches, group.num_rows)
     else:
         # Every column is a constant; the file only gives the number of rows.
         for start in range(0, group.num_rows, rows):
             yield record_batch([], [], min(rows, group.num_rows - start))
+
+
+def _counted(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Pass on batches of so many rows; ValueError if there are fewer or more."""
+    found = 0
+    for batch in batches:
+        found += batch.num_rows
+        yield batch
+    if found != rows:  # pyarrow ends a chunk where it begins with a page without values, or has two of them in a row
+        raise ValueError(f"expected {rows} rows, as the footer says, found {found}")
+
+
+def _check_values(column: FileColumn, group: _RowGroup, plan: ChunkPlan) -> None:
+    """ValueError if a chunk that is not inside a list has not one value or null for each row."""
+    chunk, rows = plan.chunk, group.metadata.num_rows
+    if chunk is not None and chunk.leaf.max_repetition_level == 0 and chunk.num_values != rows:
+        name, found = column.column.name, chunk.num_values
+        raise ValueError(f"column {name}: expected {rows} values in row group {group.place}, found {found}")
 
 
 def _first_byte(chunk: pq.ColumnChunkMetaData) -> int:

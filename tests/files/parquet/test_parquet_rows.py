@@ -4,8 +4,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from puffin import kernels
 from puffin.errors import CorruptDataFileError
 from puffin.sketches.theta_sketch import ThetaSketch
+from tests.hand_made_pages import file_of_pages
 from tests.hand_made_table import sketches_of
 
 WORDS = pa.array([f"word {i % 50}" for i in range(5000)])
@@ -119,4 +121,50 @@ def test_schema_that_contradicts_its_chunks_is_corrupt_and_ends_no_process(make_
     path.write_bytes(content.replace(stored, damaged))
     table.snapshot(table.data(path))
     with pytest.raises(CorruptDataFileError, match=rf"1\.parquet: .*{message}"):
+        sketches_of(table.batch(), is_sound=False)
+
+
+def pages_in(table, name, pages, num_rows=None):
+    path = table.root / name
+    path.write_bytes(file_of_pages(pages, num_rows))
+    return path
+
+
+EMPTY_FIRST = [[], [1, 2, 3], [4, 5]]
+
+
+def test_kernels_read_the_rows_behind_a_page_without_values(make_table):
+    kernels.load_kernels()
+    table = make_table([(1, "id", "long")])
+    table.snapshot(table.data(pages_in(table, "1.parquet", EMPTY_FIRST)))
+    answer = table.read()
+    assert (answer.rows, answer.sketches["id"]) == (5, of(pa.array([1, 2, 3, 4, 5], pa.int64()), "long"))
+
+
+@pytest.mark.parametrize("pages", [EMPTY_FIRST, [[1], [], [], [2, 3, 4, 5]]], ids=["first", "two in a row"])
+def test_rows_that_pyarrow_omits_behind_pages_without_values_are_missed(make_table, pages):
+    table = make_table([(1, "id", "long")])
+    path = pages_in(table, "1.parquet", pages)
+    table.snapshot(table.data(path), table.position_deletes("d.parquet", [(path, 0)]))
+    with pytest.raises(CorruptDataFileError, match=r"1\.parquet: .*expected 5 rows, as the footer says, found [01]"):
+        table.read()
+
+
+def test_deletes_that_pyarrow_omits_behind_a_page_without_values_are_missed(make_table):
+    table = make_table([(1, "id", "long")])
+    path = pages_in(table, "1.parquet", [[1, 2, 3, 4, 5]])
+    deletes = table.data(pages_in(table, "2.parquet", EMPTY_FIRST))
+    deletes |= {"content": 2, "sequence_number": 2, "equality_ids": [1]}
+    table.snapshot(table.data(path), deletes)
+    with pytest.raises(CorruptDataFileError, match=r"2\.parquet: .*expected 5 rows, as the footer says, found 0"):
+        table.read()
+
+
+@pytest.mark.parametrize("with_kernels", [False, True])
+def test_chunk_with_another_number_of_values_than_rows_is_corrupt(make_table, with_kernels, monkeypatch):
+    kernels.load_kernels()
+    monkeypatch.setattr(kernels, "_is_ready", with_kernels)
+    table = make_table([(1, "id", "long")])
+    table.snapshot(table.data(pages_in(table, "1.parquet", [[1, 2, 3]], num_rows=5)))
+    with pytest.raises(CorruptDataFileError, match="column id: expected 5 values in row group 0, found 3"):
         sketches_of(table.batch(), is_sound=False)
