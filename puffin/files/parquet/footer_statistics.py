@@ -23,6 +23,13 @@ from puffin.values.plain_arrays import type_of_values
 _COMPARES_BYTES = "parquet-cpp version "
 """Arrow C++ before 4.0, which compared the bytes of decimals, each as a signed number (PARQUET-1655)."""
 _MIN_VALUE, _MAX_VALUE = 6, 5
+_SUMS_STRINGS = tuple(
+    f"{name} version " for name in ("parquet-mr", "parquet-cpp-arrow", "parquet-rs", "delta-rs", "datafusion")
+)
+"""
+Writers whose files had the right sum of strings, also where the dictionary was full. ClickHouse counts twice those that
+it had put into a dictionary which it then gave up.
+"""
 
 
 def chunk_statistics(
@@ -47,14 +54,14 @@ def chunk_statistics(
         null_count = None
     if chunk is not None:
         null_count = 0 if chunk.leaf.max_definition_level == 0 else null_count
-        string_bytes = _string_bytes(chunk)
+        string_bytes = _string_bytes(chunk, created_by)
     return ChunkStatistics(arrow_type, null_count, bounds, string_bytes)
 
 
-def _string_bytes(chunk: ColumnChunk) -> int | None:
+def _string_bytes(chunk: ColumnChunk, created_by: str) -> int | None:
     # In DELTA_BYTE_ARRAY, Arrow C++ omits repeated strings from the sum.
-    is_believed = chunk.physical_type == BYTE_ARRAY and DELTA_BYTE_ARRAY not in chunk.encodings
-    return chunk.unencoded_byte_array_data_bytes if is_believed else None
+    is_sum = chunk.physical_type == BYTE_ARRAY and DELTA_BYTE_ARRAY not in chunk.encodings
+    return chunk.unencoded_byte_array_data_bytes if is_sum and created_by.startswith(_SUMS_STRINGS) else None
 
 
 def _orders_decimals(chunk: ColumnChunk | None, created_by: str) -> bool:

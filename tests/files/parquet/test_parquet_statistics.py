@@ -87,6 +87,25 @@ def test_string_bytes_with_delta_encoding_are_ignored():
     assert said_of(pa.array(["ab"] * 100), **options).string_bytes is None
 
 
+@pytest.mark.parametrize(
+    ("created_by", "string_bytes"),
+    [
+        ("parquet-mr version 1.16.0 (build 402c381)", 400),
+        ("parquet-rs version 59.3.0", 400),
+        ("ClickHouse version 26.9.2 (build bb16200)", None),
+        ("parquet-mr", None),
+    ],
+)
+def test_string_bytes_are_those_of_writers_that_add_them_up_right(created_by, string_bytes):
+    """ClickHouse counts strings twice if its dictionary becomes too large."""
+    file = io.BytesIO()
+    pq.write_table(pa.table({"c": ["ab"] * 200}), file)
+    metadata = pq.read_metadata(file)
+    ((chunk,),) = read_footer(metadata)
+    found = chunk_statistics(metadata.row_group(0).column(0), chunk, pa.string(), created_by)
+    assert found.string_bytes == string_bytes
+
+
 def test_partially_deleted_chunk_has_only_bounds():
     whole = said_of(pa.array(["a", None]))
     assert whole.of_some_rows() == ChunkStatistics(pa.string(), None, (b"a", b"a"), None)
