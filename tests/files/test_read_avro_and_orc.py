@@ -185,6 +185,14 @@ def test_name_with_a_dot_is_one_name(make_table):
     assert table.read().sketches["a.b"] == longs(1, 2)
 
 
+@pytest.mark.parametrize("name", ["__filename", "__fragment_index", "__batch_index", "__last_in_fragment"])
+def test_name_that_data_sets_give_to_columns_of_their_own_is_a_name(make_table, name):
+    table = make_table([(1, name, "long"), (2, "b", "long")])
+    table.snapshot(table.data(table.write("1.orc", pa.table({name: [1, 2], "b": [3, 4]}), {name: 1, "b": 2})))
+    assert table.read().sketches == {name: longs(1, 2), "b": longs(3, 4)}
+    assert table.read("b").sketches == {"b": longs(3, 4)}
+
+
 # --- rows ---------------------------------------------------------------------------------------------------------
 
 

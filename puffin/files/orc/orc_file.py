@@ -29,6 +29,8 @@ _LONG_TYPE, _TIME = b"iceberg.long-type", b"TIME"
 _TIMESTAMP_UNIT, _NANOS = b"iceberg.timestamp-unit", b"NANOS"
 _TIME_TYPE = pa.time64("us")
 _GROWTH = 8  # bytes in memory for each byte in the file, at most as a rule
+_OF_DATA_SETS = frozenset(("__filename", "__fragment_index", "__batch_index", "__last_in_fragment"))
+"""The names of columns that a data set adds."""
 _BEYOND_NANOSECONDS = "out of range for nanosecond"
 
 
@@ -124,7 +126,7 @@ class OrcDataFile(RowFile):
         if not names:
             for start in range(0, self._row_count, self._batch_rows):
                 yield record_batch([], [], min(self._batch_rows, self._row_count - start))
-        elif not all(map(str.isidentifier, names)):  # a data set takes a name with a dot for a path, and returns nulls
+        elif self._confuses_data_sets(names):
             for stripe in range(self._file.nstripes):
                 yield self._file.read_stripe(stripe).select(names)
         else:
@@ -132,6 +134,10 @@ class OrcDataFile(RowFile):
             yield from fragment.scanner(
                 columns=names, batch_size=self._batch_rows, use_threads=False, batch_readahead=1, fragment_readahead=1
             ).to_batches()
+
+    def _confuses_data_sets(self, names: Iterable[str]) -> bool:
+        # A data set takes a name with a dot for a path, and returns nulls; it refuses files with names of its own.
+        return not all(map(str.isidentifier, names)) or not _OF_DATA_SETS.isdisjoint(self.schema.names)
 
 
 class _Timestamps:
