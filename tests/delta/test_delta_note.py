@@ -82,7 +82,8 @@ def root(tmp_path):
 def table(tmp_path):
     """A table that deltalake wrote, with two versions: its directory and its id."""
     root = tmp_path / "dl"
-    write_deltalake(str(root), ROWS, configuration={"delta.logRetentionDuration": "interval 1 days"})
+    configuration = {"delta.logRetentionDuration": "interval 1 days", "delta.checkpointInterval": "50"}
+    write_deltalake(str(root), ROWS, configuration=configuration)
     write_deltalake(str(root), ROWS, mode="append")
     return root, DeltaTable(str(root)).metadata().id
 
@@ -155,6 +156,33 @@ def test_table_without_in_commit_timestamps_gets_none(root):
     assert "inCommitTimestamp" not in read_commit(root, 2)[0]["commitInfo"]
 
 
+@pytest.mark.parametrize(
+    ("interval", "without"),
+    [("4", {3, 4, 7, 8, 11, 12}), (None, {9, 10}), ("0", {9, 10}), ("ten", {9, 10}), ("1", set(range(1, 13)))],
+)
+def test_versions_at_which_engines_write_checkpoints_get_no_note(root, interval, without):
+    """Spark writes one with a version that is a multiple of the interval, deltalake with the one before."""
+    if interval:
+        write_commit(root, 0, {"protocol": PLAIN}, metadata(**{"delta.checkpointInterval": interval}))
+    for version in range(1, 13):
+        made = note(root)
+        assert made == (None if version in without else version)
+        if made is None:
+            write_commit(root, version, FOREIGN)
+
+
+def test_table_that_is_analyzed_after_each_write_gets_its_checkpoints(tmp_path):
+    root = tmp_path / "t"
+    write_deltalake(str(root), ROWS, configuration={"delta.checkpointInterval": "5"})
+    table_id = DeltaTable(str(root)).metadata().id
+    write_deltalake(str(root), ROWS, mode="append")
+    while DeltaTable(str(root)).version() < 20:
+        write_deltalake(str(root), ROWS, mode="append")
+        note(root, table_id=table_id)
+    checkpoints = sorted(int(path.name[:20]) for path in (root / "_delta_log").glob("*.checkpoint.parquet"))
+    assert checkpoints == [4, 9, 14, 19]
+
+
 class Overtaken(LocalStore):
     """A store in which others commit just before us."""
 
@@ -166,6 +194,11 @@ class Overtaken(LocalStore):
         if self._commits:
             write_commit(self._root, int(Path(uri).stem), *self._commits.pop(0))
         super().put_if_absent(uri, data)
+
+
+def test_note_that_is_overtaken_up_to_a_checkpoint_is_left_out(root):
+    assert note(root, store=Overtaken(root, *[[FOREIGN]] * 99), sleep=lambda _: None) is None
+    assert not log_file(root, 9).exists()
 
 
 def test_taken_version_is_skipped_for_the_next_one(root):
@@ -199,6 +232,7 @@ def test_replaced_table_gets_no_note(root):
 
 
 def test_loser_of_every_race_waits_longer_and_gives_up(root):
+    write_commit(root, 0, {"protocol": PLAIN}, metadata(**{"delta.checkpointInterval": "50"}))
     waits = []
     with pytest.raises(ConflictError, match="other writers were faster in each of 21 attempts"):
         note(root, store=Overtaken(root, *[[FOREIGN]] * 99), sleep=waits.append)

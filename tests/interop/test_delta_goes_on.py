@@ -86,6 +86,7 @@ def rows(first: int, end: int, files: int = 1) -> str:
 def made(spark, tmp_path_factory) -> Path:
     """A table to copy."""
     usual = "'delta.enableDeletionVectors' = 'true', 'delta.feature.domainMetadata' = 'supported'"
+    usual += ", 'delta.checkpointInterval' = '100'"  # versions that bring checkpoints get no note of ours
     return Path(DeltaTable(spark, tmp_path_factory.mktemp("made") / "t").create(usual).path)
 
 

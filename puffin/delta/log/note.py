@@ -15,14 +15,18 @@ keeps only the version. The truth is in the directory of statistics.
 
 All three name the version analyzed last, which need not be the newest. Our own fields are in ``commitInfo``, which has
 room for them: an unknown action would make other writers fail.
+
+Engines write a checkpoint when a commit of theirs makes a certain version. A note never takes one of these versions, so
+a table in which writes and notes alternate has as many checkpoints as without notes.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from puffin.delta.log.log_files import LOG, commit_name
@@ -38,15 +42,21 @@ APP_ID = "puffin-sidecar"
 DOMAIN = "io.github.puffin-sidecar"
 OPERATION = "PUFFIN SIDECAR STATISTICS"
 
+_CHECKPOINT_INTERVAL = "delta.checkpointInterval"
+_INTERVAL = re.compile("[1-9][0-9]{0,9}")
+_SPARKS_INTERVAL = 10  # without the property; deltalake's 100 is a multiple
+
 # Writers of rows take precedence: the note waits for them, and is finally dropped.
 _RETRIES = RetryPolicy(num_retries=20, min_wait_ms=20, max_wait_ms=2000, total_timeout_ms=60_000)
 
 
 def append_note(
     log: DeltaLog, table_id: str, entry: StatisticsEntry, *, sleep: Callable[[float], None] = time.sleep
-) -> int:
+) -> int | None:
     """
     Append a log entry that names a version's statistics file; returns the version that the log entry made.
+
+    None if it would make a version at which engines write a checkpoint: the log gets no note then.
 
     Raises:
         TableNotFound: The table is gone, or its ``metaData`` has another id than ``table_id``.
@@ -61,6 +71,8 @@ def append_note(
         segment = log.segment()
         following = segment.version + 1
         actions = _actions(segment, note, txn_id, location, table_id)
+        if _brings_checkpoint(following, segment.protocol_and_metadata[1].configuration):
+            return None
         data = "".join(f"{_json(action)}\n" for action in actions).encode()
         try:
             log.store.put_once(join(location, LOG, commit_name(following)), data)
@@ -108,6 +120,13 @@ def _actions(
     if has_feature(protocol, "domainMetadata"):
         actions.append({"domainMetadata": {"domain": DOMAIN, "configuration": _json(note), "removed": False}})
     return actions
+
+
+def _brings_checkpoint(version: int, configuration: Mapping[str, str]) -> bool:
+    """Whether an engine that commits this version writes a checkpoint: Spark at multiples, deltalake one earlier."""
+    text = configuration.get(_CHECKPOINT_INTERVAL, "")
+    interval = int(text) if _INTERVAL.fullmatch(text) else _SPARKS_INTERVAL
+    return version % interval == 0 or (version + 1) % interval == 0
 
 
 def _json(value: dict[str, Any]) -> str:
