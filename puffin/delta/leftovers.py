@@ -66,14 +66,21 @@ class _Finder:
                     yield Kept(file.uri, "superseded too recently: a reader may still look for it")
 
     def gone_versions(self) -> Iterator[Judged]:
-        newest = {version: document for version in self._documents if (document := self._document(version))}
-        for version, document in newest.items():
+        first = -1
+        covered: set[tuple[int, tuple[str, ...]]] = set()
+        for version in self._documents:  # from the newest on, so that what later ones cover only grows
+            document = self._document(version)
+            if document is None or not self._is_old(version):
+                continue
+            columns = set(_columns(document))
             still = self._state.segment.first_since(version)
-            later = [newest[other] for other in newest if version < other <= still and self._is_old(other)]
-            known = {column for other in later for column in _columns(other)}
-            if still > version and self._is_old(version) and known.issuperset(_columns(document)):
+            if still != first:
+                first, covered = still, set()
+            if still > version and columns <= covered:
                 reason = f"of version {version}, which can no longer be made and whose columns later versions cover"
                 yield from self._together([*self._entry_files(version), *self._statistics_files(version)], reason)
+            if still >= version:
+                covered |= columns
 
     def gone_tables(self) -> Iterator[Judged]:
         for version, generations in self._documents.items():

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from puffin.clean import clean
+from puffin.delta import leftovers
 from puffin.load import load_table
 from puffin.lookup import ndv
 from puffin.tables.leftovers import SAFETY_AGE, AgeLimit
@@ -236,15 +237,52 @@ def test_entry_is_kept_until_a_later_one_has_all_its_columns(delta):
     delta.analyze()
     second = delta.append(4)
     entry = delta.analyze(columns=("a",))
-    document = json.loads((delta.files / f"{second}-0.json").read_text())
-    document["statistics"]["blob-metadata"] = [b for b in document["statistics"]["blob-metadata"] if b["fields"] == [1]]
-    (delta.files / f"{second}-0.json").write_text(json.dumps(document))
+    keep_only(delta.files / f"{second}-0.json", 1)
     delta.checkpoint(second)
     before = delta.answers()
     assert ("b", 3, 0) in before
     assert delta.clean(remove=True).files == ()
     assert delta.answers() == before
     assert entry.snapshot_id == second
+
+
+def keep_only(entry: Path, field_id: int) -> None:
+    """Leave an entry with the statistics of one column."""
+    document = json.loads(entry.read_text())
+    blobs = document["statistics"]["blob-metadata"]
+    document["statistics"]["blob-metadata"] = [blob for blob in blobs if blob["fields"] == [field_id]]
+    entry.write_text(json.dumps(document))
+
+
+def test_entry_is_removed_once_several_later_ones_have_its_columns(delta):
+    """The one in between stays: no later one has its column."""
+    delta.analyze()
+    between = delta.append(4)
+    delta.analyze()
+    newest = delta.append(5)
+    delta.analyze()
+    keep_only(delta.files / f"{between}-0.json", 1)
+    keep_only(delta.files / f"{newest}-0.json", 2)
+    delta.checkpoint(newest)
+    before = delta.answers()
+    assert {name.partition("-")[0] for name in paths(delta.clean(remove=True))} == {"0"}
+    assert delta.answers() == before
+
+
+def test_each_entry_of_many_lost_versions_is_looked_at_once(delta, monkeypatch):
+    delta.analyze()
+    document = json.loads((delta.files / "0-0.json").read_text())
+    newest = max(delta.append(4) for _ in range(20))
+    for version in range(1, newest + 1):
+        document["version"] = document["statistics"]["snapshot-id"] = version
+        document["statistics"]["statistics-path"] = f"{version}-x.stats"
+        (delta.files / f"{version}-0.json").write_text(json.dumps(document))
+    delta.checkpoint(newest)
+    looked_at = []
+    columns = leftovers._columns
+    monkeypatch.setattr(leftovers, "_columns", lambda document: looked_at.append(document) or columns(document))
+    assert sum(name.endswith("-0.json") for name in paths(delta.clean())) == newest
+    assert len(looked_at) == newest + 1
 
 
 def test_entry_is_kept_while_the_later_one_is_young(history):

@@ -103,6 +103,8 @@ class LogSegment:
 
     def first_since(self, version: int) -> int:
         """The oldest version from this one on that can still be made."""
+        if self.oldest_version <= version <= self.version:
+            return version
         return self._files.first_since(version)
 
     def only_adds_notes_to(self, version: int) -> bool:
