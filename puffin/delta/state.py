@@ -74,6 +74,11 @@ class DeltaState(TableState):
         """The physical path, since field ids may change until statistics store them."""
         return json.dumps(self.delta_schema.paths[column.field_id])
 
+    def promotes_values(self, before: str, column: Column) -> bool:
+        """Not of a partition column that was widened to doubles: its text in the log is read as another number."""
+        is_read_anew = before == "float" and column.field_id in self.partitioned_ids and column.type == "double"
+        return not is_read_anew and super().promotes_values(before, column)
+
     @property
     def padded_ids(self) -> frozenset[int]:
         return self.delta_schema.padded

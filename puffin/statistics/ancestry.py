@@ -20,7 +20,7 @@ from puffin.tables.base import BlobEntry, Column, Snapshot, StatisticsEntry
 from puffin.tables.snapshot import TableSnapshot
 from puffin.tables.state import TableState
 from puffin.values.column_summary import ColumnSummary, JsonValue, known_sum
-from puffin.values.value_type import hashes_alike, is_promoted
+from puffin.values.value_type import hashes_alike
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -83,10 +83,14 @@ class KnownSketch:
     @property
     def is_promoted(self) -> bool:
         """Whether its values are those of the column, whose type has been promoted since."""
-        return self.type is not None and is_promoted(self.type, self.column.type) and self.mapping_doubt is None
+        return self._has_promoted_values and self.mapping_doubt is None
+
+    @property
+    def _has_promoted_values(self) -> bool:
+        return self.type is not None and self.opened.state.promotes_values(self.type, self.column)
 
     def _promoted(self, bound: JsonValue) -> JsonValue:
-        if bound is None or self.type is None or not is_promoted(self.type, self.column.type):
+        if bound is None or self.type is None or not self._has_promoted_values:
             return None
         from puffin.values.stored_bounds import promoted_bound  # needs pyarrow, which a lookup does without
 

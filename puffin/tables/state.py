@@ -250,6 +250,10 @@ class TableState:
             return f"column {column.name} was null when it was counted, since the snapshot lacked it"
         return f"the table's name mapping of column {column.name} has changed since it was made"
 
+    def promotes_values(self, before: str, column: Column) -> bool:
+        """Whether the values that a column had as one of an earlier type are those that it has now."""
+        return is_promoted(before, column.type)
+
     @property
     def padded_ids(self) -> frozenset[int]:
         """The columns of which an engine may read a value with more blanks at its end than the file has."""

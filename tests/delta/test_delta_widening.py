@@ -11,11 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 
 import puffin
 from puffin.delta.schema import table_schema
 from puffin.errors import CorruptDataFileError
 from puffin.sketches.theta_sketch import ThetaSketch
+from stats_jobs import analyze
 from tests.counting import count_rows
 
 REPEATS = 30  # so that a dictionary is smaller than the rows
@@ -246,3 +248,24 @@ def test_statistics_of_floats_hold_for_the_doubles_that_these_became(tmp_path):
     (column,) = puffin.ndv(str(tmp_path), ["x"], manifests=True).columns
     assert column.summary.min <= min(map(min, values))
     assert column.summary.max >= max(map(max, values))
+
+
+def test_partition_column_of_floats_that_became_doubles_has_other_values(tmp_path):
+    """The log's text 0.1 was the float 0.100000001490116, and is the double 0.1."""
+    table = str(tmp_path)
+    write_deltalake(table, pa.table({"x": [1, 2, 3], "v": pa.array([0.1, 0.5, 0.5], pa.float32())}), partition_by=["v"])
+    analyze(table)
+    log = tmp_path / "_delta_log"
+    actions = [json.loads(line) for line in (log / f"{0:020}.json").read_text().splitlines()]
+    metadata = next(action["metaData"] for action in actions if "metaData" in action)
+    schema = json.loads(metadata["schemaString"])
+    schema["fields"][1] |= {"type": "double", "metadata": {"delta.typeChanges": [{"fromType": "float"}]}}
+    metadata |= {"schemaString": json.dumps(schema), "configuration": {"delta.enableTypeWidening": "true"}}
+    features = {"readerFeatures": ["typeWidening"], "writerFeatures": ["typeWidening"]}
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
+    (log / f"{2:020}.json").write_text(f"{json.dumps({'protocol': protocol})}\n{json.dumps({'metaData': metadata})}\n")
+    (column,) = puffin.ndv(table, ["v"]).columns
+    assert (column.ndv, column.summary.min, column.summary.max) == (2, None, None)
+    for where, rows in (("v = 0.1", 1), ("v <= 0.1", 1), ("v > 0.1", 2), ("v = 0.100000001490116", 0)):
+        found = puffin.estimate(table, where).rows
+        assert (found.lower, found.rows, found.upper) == (rows, rows, rows), where
