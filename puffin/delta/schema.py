@@ -2,7 +2,8 @@
 Converts a Delta table's schema to Iceberg's terms: appendix C types, a field id for each field, physical names.
 
 A Delta schema is Spark's JSON (protocol, "Schema Serialization Format"). Types that Iceberg has under another name are
-renamed; other types keep their names and cannot be hashed. The converted schema has logical names; the paths and the
+renamed; other types keep their names and cannot be hashed. So do strings with a collation, since equal ones may have
+other bytes. The converted schema has logical names; the paths and the
 name mapping have physical names.
 
 A table that maps its columns (``delta.columnMapping.mode``) has ids already. For other tables this module assigns one
@@ -36,6 +37,9 @@ _PHYSICAL_NAME = "delta.columnMapping.physicalName"
 _TYPE_CHANGES = "delta.typeChanges"
 _SPARKS_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 """Where Spark writes the type of a column that has ``char`` or ``varchar`` somewhere, which the log calls a string."""
+_COLLATIONS = "__COLLATIONS"
+"""Where writers put the collations of a field's strings, each behind its provider: ``{"city": "spark.UTF8_LCASE"}``."""
+_BY_BYTES = "UTF8_BINARY"
 _NESTED_IDS = ("delta.columnMapping.nested.ids", "parquet.field.nested.ids")
 
 _MAX_ID = 2**31 - 1
@@ -178,6 +182,8 @@ class _SchemaReader:
         schema, mapping = [], []
         for field, place, field_id in zip(fields, places, ids, strict=True):
             type_, inside = self._type(field.get("type"), place)
+            if type_ == "string" and (collation := _collation(field)):
+                type_ = f"string collate {collation}"  # as the log has it where this is no metadata
             if _was_float(field):
                 self.widened_floats.add(field_id)
             if _CHAR.search(f"{field.get('type')} {_metadata(field).get(_SPARKS_TYPE)}"):
@@ -258,6 +264,13 @@ class _SchemaReader:
 def _metadata(field: Mapping[str, Any]) -> Mapping[str, Any]:
     metadata = field.get("metadata")
     return metadata if isinstance(metadata, Mapping) else {}
+
+
+def _collation(field: Mapping[str, Any]) -> str | None:
+    """The collation of a field that is a string; None if its values compare by their bytes."""
+    collations = _metadata(field).get(_COLLATIONS)
+    named = collations.values() if isinstance(collations, Mapping) else ()
+    return next((name for each in named if (name := str(each).rpartition(".")[2]) != _BY_BYTES), None)
 
 
 def _was_float(field: Mapping[str, Any]) -> bool:

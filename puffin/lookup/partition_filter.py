@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
-from puffin.errors import NotFoundError, UsageError
+from puffin.errors import NotFoundError, UnsupportedTypeError, UsageError
 from puffin.planning.partitions import known_specs, may_pass
 from puffin.tables.document import current_schema
 from puffin.tables.expression import Combination, Constant, Expression, PartitionTest
@@ -39,6 +39,7 @@ class PartitionFilter:
     Raises:
         NotFoundError: No partition spec has the fields of a name, or the current schema lacks a column of the filter.
         UsageError: A name or the filter cannot be parsed.
+        UnsupportedTypeError: Values of a field of a name, or of a column of the filter, cannot be compared.
         MissingDependencyError: The filter needs pyiceberg, which is not installed.
     """
 
@@ -101,6 +102,8 @@ def _named(name: str, specs: Mapping[int, _Spec], types: Mapping[int, str]) -> _
                 }
             except UsageError as exc:
                 wrong = exc  # a field of this name may have another type in another spec
+            except UnsupportedTypeError as exc:
+                raise UnsupportedTypeError(f"partition {name!r}: {exc}") from exc
     if found:
         return found
     if wrong is not None:

@@ -95,6 +95,24 @@ def test_delta_only_type_keeps_its_name_and_is_not_hashable(name):
     assert [column.type for column in primitive_columns(read(field("c", name)).schema)] == [name]
 
 
+@pytest.mark.parametrize(
+    ("collations", "type_"),
+    [
+        ({"c": "spark.UTF8_LCASE"}, "string collate UTF8_LCASE"),
+        ({"renamed": "icu.UNICODE_CI"}, "string collate UNICODE_CI"),
+        ({"c": "spark.UTF8_BINARY"}, "string"),
+        ({}, "string"),
+        ("text", "string"),
+    ],
+)
+def test_string_with_a_collation_is_of_another_type(collations, type_):
+    """Spark writes it as metadata of a string, since readers of files need not know it."""
+    (column,) = primitive_columns(read(field("c", "string", __COLLATIONS=collations)).schema)
+    assert column.type == type_
+    (inside,) = primitive_columns(read(field("s", struct(field("c", "string", __COLLATIONS=collations)))).schema)
+    assert inside.type == type_
+
+
 @pytest.mark.parametrize("name", ["int", "uuid", "time", "fixed[4]", "timestamptz", "timestamp_ns"])
 def test_unknown_type_is_not_confused_with_icebergs_of_the_same_name(name):
     assert not is_hashable(iceberg_type(name))
