@@ -76,7 +76,7 @@ class _Finder:
             still = self._state.segment.first_since(version)
             if still != first:
                 first, covered = still, set()
-            if still > version and columns <= covered:
+            if still > version and columns <= covered and not self._may_be_lost(still):
                 reason = f"of version {version}, which can no longer be made and whose columns later versions cover"
                 yield from self._together([*self._entry_files(version), *self._statistics_files(version)], reason)
             if still >= version:
@@ -110,6 +110,15 @@ class _Finder:
         if any(each is None or each.table_id != self._state.metadata.id for each in generations.values()):
             return None
         return generations[max(generations)]
+
+    def _may_be_lost(self, version: int) -> bool:
+        """Whether readers may skip entries of a version, as of one that was lost before this one got its number."""
+        noted = {document.log_entry for document in self._documents.get(version, {}).values() if document}
+        try:
+            now = self._state.segment.checksum(version)
+        except GONE_OR_BROKEN:
+            return True
+        return now is not None and not noted <= {None, now}
 
     def _are_gone(self, ids: Set[str | None], version: int) -> bool:
         """Whether every version from this one on that can be made, and so be restored, is of none of these tables."""

@@ -153,5 +153,7 @@ class DeltaSnapshot(TableSnapshot):
         return changes_between(self.state, base, self.snapshot)
 
     def _put(self, entry: StatisticsEntry) -> None:
-        generation = self.state.stored.next_generation(entry.snapshot_id)
-        self.statistics.put(entry, self.state.metadata.id, self.state.delta_schema.paths, generation)
+        state, version = self.state, entry.snapshot_id
+        log_entry = state.segment.checksum(version)
+        generation = state.stored.next_generation(version)
+        self.statistics.put(entry, state.metadata.id, state.delta_schema.paths, generation, log_entry)

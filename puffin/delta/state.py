@@ -115,7 +115,8 @@ def read_state(
     known_ids = directory.field_ids(stored)
     schema = table_schema(metadata.schema_string, metadata.configuration, known_ids, location)
     columns = primitive_columns(schema.schema)
-    entries = directory.entries(stored, segment.version, metadata.id, schema.is_same_column)
+    log_entry = _Checksums(segment).of
+    entries = directory.entries(stored, segment.version, metadata.id, schema.is_same_column, log_entry)
     statistics = _nearest(entries, columns)
     snapshots = {snapshot.snapshot_id: snapshot for snapshot in _versions(segment, statistics)}
     current = snapshots[segment.version]
@@ -179,6 +180,21 @@ def _nearest(entries: Iterable[StatisticsEntry], columns: Iterable[Column]) -> d
         if not unknown:
             break
     return found
+
+
+class _Checksums:
+    """The checksums of log entries, from the newest on; reads what the snapshots need anyway, several at a time."""
+
+    def __init__(self, segment: LogSegment) -> None:
+        self._segment = segment
+        self._end = segment.version + 1
+        self._found: dict[int, str] = {}
+
+    def of(self, version: int) -> str | None:
+        commits = self._segment.commits_left(range(version, self._end))
+        self._found |= {each: commit.checksum for each, commit in commits.items()}
+        self._end = min(self._end, version)
+        return self._found.get(version)
 
 
 def _versions(segment: LogSegment, statistics: Mapping[int, StatisticsEntry]) -> Iterator[Snapshot]:

@@ -328,6 +328,23 @@ def test_entry_of_a_replaced_table_is_kept_while_an_older_checkpoint_is_unreadab
     assert replaced.clean(remove=True).files == ()
 
 
+def test_entry_is_kept_while_the_later_one_is_of_a_version_that_was_lost(delta):
+    """Readers skip that one, so the earlier one answers."""
+    delta.analyze()
+    lost = delta.append(4)
+    delta.analyze()
+    for version in range(lost, delta.writer.version + 1):
+        delta.writer.entry(version).unlink()
+    again = delta.append(5, 6)
+    data = delta.writer.entry(again).read_bytes()
+    delta.checkpoint(again)
+    delta.writer.entry(again).write_bytes(data)
+    before = delta.answers()
+    assert {each[2] for each in before} == {0}
+    assert delta.clean(remove=True).files == ()
+    assert delta.answers() == before
+
+
 def test_entry_is_kept_while_one_of_its_generations_is_unreadable(history):
     (history.files / "0-1.json").write_text("{")
     assert history.clean(remove=True).files == ()

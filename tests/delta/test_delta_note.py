@@ -309,7 +309,7 @@ def noted(table):
     path.write_bytes(b"PFA1")
     entry = StatisticsEntry(1, str(path), 4, 4, (BlobEntry(THETA_V1, 1, 1, (1,), {"ndv": "3"}),))
     directory.put_field_ids({("a",): 1}, 0)
-    directory.put(entry, table_id, {1: ("a",)}, 0)
+    directory.put(entry, table_id, {1: ("a",)}, 0, None)
     store = LocalStore()
     append_note(DeltaLog(str(root), store), table_id, entry)
     return root, stale, {file: file.read_bytes() for file in path.parent.iterdir()}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import pytest
 
@@ -13,6 +14,7 @@ from puffin.lookup import ndv
 from puffin.storage import LocalStore
 from puffin.tables.base import NOTHING, REPLACE, SnapshotSelector
 from puffin.tables.commit import commit_statistics
+from stats_jobs import analyze as run_analyze
 
 
 @pytest.fixture
@@ -292,6 +294,44 @@ def test_replaced_table_has_no_statistics(table, analyze):
     analyze(table, 3)
     table.commit(table.metadata(id="another"))
     assert load(table).statistics == {}
+
+
+@pytest.fixture
+def restored(table, analyze):
+    """Versions 0 and 2 have statistics; then log entries 2 and 3 are lost, and other rows make another version 2."""
+    analyze(table, 3)
+    analyze(table, 4, append(table))
+    for lost in (2, 3):
+        table.entry(lost).unlink()
+    table.commit(table.add({"a": [7, 8], "b": [7, 8]}))
+    return table
+
+
+def test_statistics_of_a_lost_version_are_not_those_of_the_next_one_with_its_number(restored):
+    assert set(load(restored).statistics) == {0}
+    answers = ndv(str(restored.path)).columns
+    assert [(c.ndv, c.stats_snapshot_id, c.freshness.records_added) for c in answers] == [(3, 0, 2)] * 2
+
+
+def test_new_version_gets_statistics_beside_those_of_the_lost_one(restored):
+    assert run_analyze(str(restored.path)).rows_read == 2
+    assert {"2-0.json", "2-1.json"} <= {path.name for path in (restored.log / "_puffin_sidecar").iterdir()}
+    assert [(c.ndv, c.stats_snapshot_id) for c in ndv(str(restored.path)).columns] == [(5, 2)] * 2
+
+
+def test_entry_that_names_no_log_entry_is_taken_as_it_is(restored):
+    """Version 0.1.0 wrote none."""
+    path = restored.log / "_puffin_sidecar" / "2-0.json"
+    entry = json.loads(path.read_text())
+    assert re.fullmatch("[0-9]+-[0-9a-f]{8}", entry.pop("log-entry"))
+    path.write_text(json.dumps(entry))
+    assert set(load(restored).statistics) == {2}
+
+
+def test_statistics_stay_once_the_log_entry_is_cleaned_up(table, analyze):
+    analyze(table, 3)
+    clean_up_before(table, 1, table.add({"a": [1, 2, 3], "b": [4, 5, 6]}))
+    assert set(load(table).statistics) == {0}
 
 
 def test_state_needs_one_listing_of_each_directory(table, analyze, monkeypatch):

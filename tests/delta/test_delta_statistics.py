@@ -91,12 +91,14 @@ def entry_of(directory, version, *fields):
 
 def put(directory, version, *fields, generation=0, table_id=TABLE_ID):
     entry = entry_of(directory, version, *fields)
-    directory.put(entry, table_id, COLUMNS, generation)
+    directory.put(entry, table_id, COLUMNS, generation, None)
     return entry
 
 
 def entries(directory, version, listing=None):
-    return directory.entries(listing or directory.listing(), version, TABLE_ID, lambda i, path: COLUMNS.get(i) == path)
+    return directory.entries(
+        listing or directory.listing(), version, TABLE_ID, lambda i, path: COLUMNS.get(i) == path, lambda _: None
+    )
 
 
 def age(path: Path, age: datetime.timedelta) -> None:
@@ -174,6 +176,7 @@ def broken_entries(good: dict) -> dict[str, bytes]:
         "another version": changed(version=4),
         "another generation": changed(generation=7),
         "no table": changed(**{"table-id": None}),
+        "a checksum that is no text": changed(**{"log-entry": 1}),
         "no statistics": changed(statistics=None),
         "another snapshot": statistics(**{"snapshot-id": 4}),
         "a path that leads elsewhere": statistics(**{"statistics-path": "../3-x.stats"}),
@@ -278,9 +281,9 @@ def test_blobs_of_a_reassigned_field_id_are_dropped(directory):
     """Each blob is checked by the paths written with it, for all of its fields."""
     entry = entry_of(directory, 3, 1, 2, 3)
     both = BlobEntry("two", 3, 3, (1, 2), {})
-    directory.put(dataclasses.replace(entry, blobs=(*entry.blobs, both)), TABLE_ID, COLUMNS, 0)
+    directory.put(dataclasses.replace(entry, blobs=(*entry.blobs, both)), TABLE_ID, COLUMNS, 0, None)
     now = {1: ("a",), 2: ("renamed",), 3: ("s", "c")}
-    (found,) = directory.entries(directory.listing(), 3, TABLE_ID, lambda i, path: now.get(i) == path)
+    (found,) = directory.entries(directory.listing(), 3, TABLE_ID, lambda i, path: now.get(i) == path, lambda _: None)
     assert [blob.fields for blob in found.blobs] == [(1,), (3,)]
 
 
@@ -322,12 +325,12 @@ def test_entry_of_a_later_version_is_not_replaced(directory, files):
 def test_statistics_file_of_another_place_or_version_is_refused(directory, files, path):
     entry = dataclasses.replace(entry_of(directory, 3, 1), statistics_path=os.path.join(files, path))  # noqa: PTH118
     with pytest.raises(UsageError, match="expected a statistics file of this version"):
-        directory.put(entry, TABLE_ID, COLUMNS, 0)
+        directory.put(entry, TABLE_ID, COLUMNS, 0, None)
 
 
 def test_blob_of_a_field_id_without_a_column_is_refused(directory):
     with pytest.raises(UsageError, match=r"no column has the field ids \[8, 9\]"):
-        directory.put(entry_of(directory, 3, 1, 9, 8), TABLE_ID, COLUMNS, 0)
+        directory.put(entry_of(directory, 3, 1, 9, 8), TABLE_ID, COLUMNS, 0, None)
 
 
 def at_once(number, work):
@@ -363,17 +366,17 @@ def test_concurrent_jobs_that_merge_lose_nothing(directory, tmp_path):
         own = StatisticsDirectory(str(tmp_path / "t"), LocalStore())
         while True:
             listing = own.listing()
-            before = next(own.entries(listing, 3, TABLE_ID, lambda *_: True), None)
+            before = next(own.entries(listing, 3, TABLE_ID, lambda *_: True, lambda _: None), None)
             entry = entry_of(own, 3, index)
             merged = dataclasses.replace(entry, blobs=(*(before.blobs if before else ()), *entry.blobs))
             try:
-                return own.put(merged, TABLE_ID, columns, listing.next_generation(3))
+                return own.put(merged, TABLE_ID, columns, listing.next_generation(3), None)
             except ConflictError:
                 continue
 
     at_once(6, job)
     assert list(directory.listing().entries[3]) == [5, 4, 3, 2, 1, 0]
-    (found,) = directory.entries(directory.listing(), 3, TABLE_ID, lambda *_: True)
+    (found,) = directory.entries(directory.listing(), 3, TABLE_ID, lambda *_: True, lambda _: None)
     assert sorted(blob.fields for blob in found.blobs) == [(field,) for field in range(6)]
 
 

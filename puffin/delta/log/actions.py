@@ -12,6 +12,7 @@ import dataclasses
 import io
 import json
 import re
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -153,9 +154,14 @@ Action = AddFile | RemoveFile | Metadata | Protocol | CommitInfo | Sidecar
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Commit:
-    """What one version changed; ``metadata`` and ``protocol`` are None if it left them unchanged."""
+    """
+    What one version changed; ``metadata`` and ``protocol`` are None if it left them unchanged.
+
+    ``checksum`` tells its log entry from another one of the same version.
+    """
 
     version: int
+    checksum: str
     adds: tuple[AddFile, ...]
     removes: tuple[RemoveFile, ...]
     metadata: Metadata | None
@@ -178,6 +184,7 @@ def parse_commit(data: bytes, version: int, where: str) -> Commit:
     actions = list(read_actions(data, where))
     return Commit(
         version=version,
+        checksum=f"{len(data)}-{zlib.crc32(data):08x}",
         adds=tuple(action for action in actions if isinstance(action, AddFile)),
         removes=tuple(action for action in actions if isinstance(action, RemoveFile)),
         metadata=next((action for action in actions if isinstance(action, Metadata)), None),

@@ -182,6 +182,13 @@ class LogSegment:
         left = [version for version in versions if version in self._files.commits]
         return dict(zip(left, self._commits_of(left), strict=True))
 
+    def checksum(self, version: int) -> str | None:
+        """What tells the log entry of a version from others of this version; None if it has been cleaned up."""
+        try:
+            return next((commit.checksum for commit in self.commits_left([version]).values()), None)
+        except FileNotFound:  # since the log was listed
+            return None
+
     def commits_at_hand(self) -> dict[int, Commit]:
         """The log entries up to this version that were read before and are still in memory."""
         return self._entries.kept((v, file) for v, file in self._files.commits.items() if v <= self.version)

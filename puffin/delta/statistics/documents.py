@@ -3,11 +3,14 @@ The JSON documents of a Delta table's statistics directory: entries of versions,
 
 ::
 
-    {"format-version": 1, "table-id": "f8e1…", "version": 12, "generation": 0,
+    {"format-version": 1, "table-id": "f8e1…", "version": 12, "generation": 0, "log-entry": "1482-9ae0daaf",
      "statistics": {"snapshot-id": 12, "statistics-path": "12-….stats", …},    as Iceberg's table metadata has it
      "columns": [{"id": 1, "path": ["address", "city"]}, …]}                   of the ids that its blobs are about
 
     {"format-version": 1, "columns": [{"id": 1, "path": ["address", "city"]}, …]}
+
+``log-entry`` has the size and the CRC-32 of the version's log entry, if that was left: a table that is restored from a
+backup may get other versions of the same numbers.
 
 An entry of more than 256 columns has format version 2 and ``"columns": [[1, "address", "city"], …]``, which is shorter.
 
@@ -34,11 +37,16 @@ _MANY = 256  # columns, above which an entry is short
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StatisticsDocument:
-    """An entry file: the table's id, the entry, and the physical path of each field id that its blobs use."""
+    """
+    An entry file: the table's id, the entry, and the physical path of each field id that its blobs use.
+
+    ``log_entry`` is the checksum of the version's log entry, None if it is not known.
+    """
 
     table_id: str
     entry: StatisticsEntry
     columns: Mapping[int, tuple[str, ...]]
+    log_entry: str | None = None
 
 
 def encode_entry(document: StatisticsDocument, generation: int) -> bytes:
@@ -48,6 +56,7 @@ def encode_entry(document: StatisticsDocument, generation: int) -> bytes:
             "table-id": document.table_id,
             "version": document.entry.snapshot_id,
             "generation": generation,
+            **({} if document.log_entry is None else {"log-entry": document.log_entry}),
             "statistics": entry_to_json(document.entry),
             "columns": (_short_columns if is_short else _columns_to_json)(document.columns),
         },
@@ -65,7 +74,8 @@ def decode_entry(data: bytes, where: str, version: int, generation: int) -> Stat
             raise ValueError(f"expected version, generation and snapshot id {(version, generation, version)}: {found}")
         if not is_statistics_name(entry.statistics_path, version):
             raise ValueError(f"expected the name of a statistics file of version {version}: {entry.statistics_path}")
-        return StatisticsDocument(typed(document, "table-id", str), entry, _columns_from_json(document))
+        log_entry = typed(document, "log-entry", str) if "log-entry" in document else None
+        return StatisticsDocument(typed(document, "table-id", str), entry, _columns_from_json(document), log_entry)
     except (KeyError, TypeError, AttributeError, ValueError) as exc:
         raise CorruptMetadataError(f"{where}: not a statistics entry: {said_by(exc)}") from exc
 

@@ -61,25 +61,38 @@ class StatisticsDirectory:
         return Listing.of(self.files())
 
     def entries(
-        self, listing: Listing, version: int, table_id: str, is_same_column: Callable[[int, tuple[str, ...]], bool]
+        self,
+        listing: Listing,
+        version: int,
+        table_id: str,
+        is_same_column: Callable[[int, tuple[str, ...]], bool],
+        log_entry: Callable[[int], str | None],
     ) -> Iterator[StatisticsEntry]:
         """
         Yield the entries of a version and of earlier ones, nearest first; reads each on demand.
 
-        Entries of a previous table at this place, with another ``table_id``, are skipped. So are blobs whose field ids
-        do not mean the same column, according to ``is_same_column``.
+        Entries of a previous table at this place, with another ``table_id``, are skipped. So are those of a version
+        that was lost since: ``log_entry`` returns the checksum of a version's log entry now, None if it is not left. So
+        are blobs whose field ids do not mean the same column, according to ``is_same_column``.
         """
         for candidate, generations in listing.entries.items():
             if candidate > version:
                 continue
             for generation in generations:
                 document = self._read_or_warn(candidate, generation)
-                if document is not None and document.table_id == table_id:
+                if document is None or document.table_id != table_id:
+                    continue
+                if document.log_entry is None or log_entry(candidate) in (None, document.log_entry):
                     yield self._entry(document, is_same_column)
                     break
 
     def put(
-        self, entry: StatisticsEntry, table_id: str, columns: Mapping[int, tuple[str, ...]], generation: int
+        self,
+        entry: StatisticsEntry,
+        table_id: str,
+        columns: Mapping[int, tuple[str, ...]],
+        generation: int,
+        log_entry: str | None,
     ) -> None:
         """
         Make ``entry`` its version's entry.
@@ -87,6 +100,7 @@ class StatisticsDirectory:
         Args:
             columns: The physical path of each field id that the blobs use, at least.
             generation: The one after the newest, whose other columns the entry has kept.
+            log_entry: The checksum of the version's log entry; None if that is not left.
 
         Raises:
             ConflictError: Another job wrote this generation.
@@ -107,6 +121,7 @@ class StatisticsDirectory:
             table_id,
             dataclasses.replace(entry, statistics_path=name),
             {field_id: columns[field_id] for field_id in about},
+            log_entry,
         )
         uri = self._path(entry_name(entry.snapshot_id, generation))
         self._store.put_once(uri, encode_entry(document, generation))
