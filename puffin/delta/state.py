@@ -28,6 +28,7 @@ from puffin.tables.base import NOTHING, REPLACE, Column, Snapshot, SnapshotSelec
 from puffin.tables.document import FIRST_PARTITION_FIELD_ID
 from puffin.tables.schema import field_ids, primitive_columns
 from puffin.tables.state import TableState
+from puffin.values.value_type import is_hashable
 
 SPEC_ID = 0
 """Of the one partition spec that a version has."""
@@ -171,8 +172,8 @@ def _document(location: str, metadata: Metadata, schema: TableSchema) -> Mapping
 
 
 def _nearest(entries: Iterable[StatisticsEntry], columns: Iterable[Column]) -> dict[int, StatisticsEntry]:
-    """The nearest entries, back to the point where each column has statistics."""
-    unknown = {column.field_id for column in columns}
+    """The nearest entries, back to the point where each column that can have statistics has them."""
+    unknown = {column.field_id for column in columns if is_hashable(column.type)}
     found: dict[int, StatisticsEntry] = {}
     for entry in entries:
         found[entry.snapshot_id] = entry

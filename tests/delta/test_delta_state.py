@@ -296,6 +296,17 @@ def test_replaced_table_has_no_statistics(table, analyze):
     assert load(table).statistics == {}
 
 
+def test_state_looks_for_no_statistics_of_a_column_that_has_none(table, analyze, monkeypatch):
+    analyze(table, 3)
+    table.commit(table.metadata({"a": "long", "b": "long", "v": "variant"}))
+    analyze(table, 3)
+    asked = []
+    read = LocalStore.read
+    monkeypatch.setattr(LocalStore, "read", lambda self, uri: asked.append(uri) or read(self, uri))
+    assert set(load(table).statistics) == {2}
+    assert not [uri for uri in asked if uri.endswith("/0-0.json")]
+
+
 @pytest.fixture
 def restored(table, analyze):
     """Versions 0 and 2 have statistics; then log entries 2 and 3 are lost, and other rows make another version 2."""
