@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, ClassVar
 
+from puffin.cached import cached_property
 from puffin.delta.log.protocol import check_writable
 from puffin.delta.log.replay import DeltaLog
 from puffin.delta.state import DeltaState
@@ -79,6 +80,14 @@ class DeltaSnapshot(TableSnapshot):
 
         return closer_bounds(self.state, known)
 
+    def other_partitions(self, base: Snapshot) -> str | None:
+        from puffin.delta.scan.plan import other_partitions
+
+        known = self._other_partitions
+        if base.snapshot_id not in known:
+            known[base.snapshot_id] = other_partitions(self.state, base)
+        return known[base.snapshot_id]
+
     def partition_rows(self) -> Sequence[PartitionRows] | None:
         from puffin.delta.scan.partition_rows import partition_rows
 
@@ -136,6 +145,10 @@ class DeltaSnapshot(TableSnapshot):
         from puffin.delta.leftovers import find_leftovers
 
         return find_leftovers(self.state, limit, self.statistics, self.log.store)
+
+    @cached_property
+    def _other_partitions(self) -> dict[int, str | None]:
+        return {}
 
     def _plan(self) -> tuple[FileScanTask, ...]:
         from puffin.delta.scan.plan import plan_version

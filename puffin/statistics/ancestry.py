@@ -121,6 +121,11 @@ class KnownSketch:
             return "the table has a name mapping, and nobody noted whether the earlier sketch depends on it"
         return self.mapping_changed
 
+    @property
+    def other_partitions(self) -> str | None:
+        """Why the partitions beside it are not those of the snapshot asked for, or None."""
+        return None if self.snapshot is None else self.opened.other_partitions(self.snapshot)
+
     def answer(self, distinct: Distinct) -> ColumnAnswer:
         return ColumnAnswer(
             self.column,

@@ -55,8 +55,9 @@ def nearest_partition_sketches(
     for each in known:
         if each.properties.partitions is None:
             continue
-        if each.mapping_changed is not None:
-            errors.append(UnsupportedError(each.mapping_changed))
+        doubt = each.mapping_changed or each.other_partitions
+        if doubt is not None:
+            errors.append(UnsupportedError(doubt))
             continue
         try:
             return (each, stored.require(each, PARTITION_SKETCHES)), errors

@@ -168,6 +168,10 @@ class TableSnapshot(ABC):
         """The files of compactions since ``base`` that moved rows from one partition spec to another."""
         return ()
 
+    def other_partitions(self, base: Snapshot) -> str | None:  # noqa: ARG002 - for formats with ids of specs
+        """Why partitions of an ancestor are not to be compared with those of the snapshot, or None."""
+        return None
+
     @abstractmethod
     def column_summaries(self, columns: Sequence[Column]) -> Mapping[int, ColumnSummary]:
         """

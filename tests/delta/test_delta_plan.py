@@ -316,6 +316,47 @@ def test_sparse_removal_is_completed_from_the_addition(delta_table):
     assert [task.length for task in found.removed] == [each["add"]["size"] for each in (one, moved)]
 
 
+@pytest.mark.parametrize("columns", [["b", "a"], ["a"]])
+def test_sketches_of_other_partitions_answer_for_none_of_now(delta_table, columns):
+    """Fields of partitions have numbers by their order, so values would be compared with those of another column."""
+    table = delta_table(partitioned_by=["a", "b"])
+    one = table.add({"a": [1]}, partitionValues={"a": "1", "b": "2"})
+    table.commit(one)
+    analyze(str(table.path), Options(partitions=True))
+    assert [answer.ndv for answer in ndv(str(table.path), partitions=["a=1"]).columns] == [1, 1]
+    two = table.add({"a": [1]}, partitionValues={"a": "1", "b": "2"})
+    table.commit(table.metadata(partitionColumns=columns), table.remove(one), two)
+    answers = ndv(str(table.path), partitions=["a=1"]).columns
+    assert [(answer.ndv, "partition columns as in version 2" in answer.reason) for answer in answers] == [
+        (None, True)
+    ] * 2
+
+
+def test_sketches_of_a_partition_column_answer_under_its_new_name(delta_table):
+    table = delta_table(partitioned_by=["b"])
+
+    def called(name):
+        fields = [
+            {
+                "name": {"a": "a", "b": name}[physical],
+                "type": "long",
+                "nullable": True,
+                "metadata": {"delta.columnMapping.id": field_id, "delta.columnMapping.physicalName": physical},
+            }
+            for field_id, physical in enumerate("ab", 1)
+        ]
+        return table.metadata(
+            schemaString=json.dumps({"type": "struct", "fields": fields}),
+            partitionColumns=[name],
+            configuration={"delta.columnMapping.mode": "name"},
+        )
+
+    table.commit(table.protocol(2, 5), called("b"), table.add({"a": [1]}, partitionValues={"b": "2"}))
+    analyze(str(table.path), Options(partitions=True))
+    table.commit(called("c"))
+    assert [answer.ndv for answer in ndv(str(table.path), partitions=["c=2"]).columns] == [1, 1]
+
+
 def test_removal_of_an_unknown_file_cannot_be_read(table, row):
     base = table.commit(row(1))
     table.commit({"remove": {"path": "other.parquet", "dataChange": True}})

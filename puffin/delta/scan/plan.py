@@ -45,8 +45,8 @@ def changes_between(state: DeltaState, base: Snapshot, target: Snapshot) -> Chan
     added: list[AddFile] = []
     removed: list[AddFile | RemoveFile] = []
     for commit in state.segment.commits(base.snapshot_id):
-        if commit.metadata is not None:
-            _check_columns(base, state)
+        if commit.metadata is not None and (difference := _other_columns(base, state)) is not None:
+            raise UnsupportedError(difference)
         if commit.version <= target.snapshot_id:
             added += (add for add in commit.adds if add.data_change)
             removed += (remove for remove in commit.removes if remove.data_change)
@@ -58,6 +58,15 @@ def changes_between(state: DeltaState, base: Snapshot, target: Snapshot) -> Chan
         added=tuple(tasks.task_of(file) for file in total.after if isinstance(file, AddFile)),
         removed=tuple(map(tasks.task_of, before)),
     )
+
+
+def other_partitions(state: DeltaState, base: Snapshot) -> str | None:
+    """Implements `puffin.tables.snapshot.TableSnapshot.other_partitions`."""
+    try:
+        is_same = all(commit.metadata is None for commit in state.segment.commits(base.snapshot_id))
+        return None if is_same else _other_columns(base, state)
+    except SnapshotNotFound:
+        return None  # log entries in between have been cleaned up
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -114,25 +123,32 @@ def _as_added(files: Sequence[AddFile | RemoveFile], base: Snapshot, state: Delt
             )
 
 
-def _check_columns(base: Snapshot, state: DeltaState) -> None:
+def _other_columns(base: Snapshot, state: DeltaState) -> str | None:
     """
-    Raise UnsupportedError for other partition columns, or others in order or type.
+    How the partition columns of a version differ from those of the state, also in order or type; None if they do not.
 
     A partition's sketch is known by the values of the columns, in this order and as values of these types.
     """
     before = state.segment.at(base.snapshot_id).protocol_and_metadata[1]
     schema = table_schema(before.schema_string, before.configuration, state.known_ids, state.location)
-    found, now = _described(before, schema), _described(state.metadata, state.delta_schema)
-    if found != now:
-        raise UnsupportedError(
-            f"{state.location}: expected partition columns as in version {state.segment.version} ({now}), "
-            f"found {found} in version {base.snapshot_id}"
-        )
+    found, now = _logged(before, schema), _logged(state.metadata, state.delta_schema)
+    if found == now:
+        return None
+    return (
+        f"{state.location}: expected partition columns as in version {state.segment.version} ({_described(now)}), "
+        f"found {_described(found)} in version {base.snapshot_id}"
+    )
 
 
-def _described(metadata: Metadata, schema: TableSchema) -> str:
-    types = {field["name"]: field["type"] for field in schema.schema["fields"]}
-    return ", ".join(f"{name} {types.get(name)}" for name in metadata.partition_columns) or "none"
+def _logged(metadata: Metadata, schema: TableSchema) -> list[tuple[str, str]]:
+    """The partition columns by their names in the log, which a column keeps when it is renamed, with their types."""
+    fields = {field["name"]: field for field in schema.schema["fields"]}
+    found = (fields[name] for name in metadata.partition_columns if name in fields)
+    return [(schema.paths[field["id"]][0], str(field["type"])) for field in found]
+
+
+def _described(columns: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(f"{name} {type_}" for name, type_ in columns) or "none"
 
 
 def _check_partitions(removed: Iterable[AddFile], state: DeltaState) -> None:
