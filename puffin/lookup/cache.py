@@ -131,6 +131,13 @@ class TableCache:
         find, make = partial(self._fresh, table, selector, arrived), partial(self._renew, table, selector, gate)
         return gate.make(selector, arrived, find, make)
 
+    def opened(self, table: str, selector: SnapshotSelector, arrived: float) -> TableSnapshot:
+        """As `view`, but no table is evicted for one that is not cached."""
+        if table in self._tables or len(self._tables) < self._max_tables:
+            return self.view(table, selector, arrived).opened
+        self.counts.metadata_reads += 1
+        return _without_history(self._load(table).open(selector))
+
     def expire(self, table: str) -> None:
         """Make every view of the table check for commits before its next use; a check under way does not count."""
         with self._lock:

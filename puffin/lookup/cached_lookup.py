@@ -146,13 +146,17 @@ class Lookup:
         return True
 
     def opened(
-        self, table: NameOrPath, selector: SnapshotSelector = CURRENT, *, checked: bool = False
+        self, table: NameOrPath, selector: SnapshotSelector = CURRENT, *, checked: bool = False, evicts: bool = True
     ) -> TableSnapshot:
-        """A table as it was opened within the time to live; if ``checked``, not before this call."""
+        """
+        A table as it was opened within the time to live; if ``checked``, not before this call.
+
+        Without ``evicts``, it is not cached in the place of another one.
+        """
         name = os.fspath(table)
         if checked:
             self._cache.expire(name)
-        return self._view(name, selector).opened
+        return self._view(name, selector).opened if evicts else self._cache.opened(name, selector, self._clock())
 
     def plan(
         self,
@@ -233,10 +237,8 @@ class Lookup:
             UnsupportedTypeError: The columns are hashed differently.
             CorruptError, StorageError: Metadata or a statistics file cannot be read.
         """
-        left, right = (
-            question_of(os.fspath(left_table), (left_column,)),
-            question_of(os.fspath(right_table), (right_column,)),
-        )
+        left = question_of(os.fspath(left_table), (left_column,))
+        right = question_of(os.fspath(right_table), (right_column,))
         return self.join(JoinQuestion(left, left_where), JoinQuestion(right, right_where))
 
     def join(self, left: JoinQuestion, right: JoinQuestion) -> JoinEstimate:

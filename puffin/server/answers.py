@@ -263,7 +263,7 @@ class StatusDocument(Document):
     """Every table, the lowest health first."""
 
     tables: list[TableStatusDocument]
-    truncated: bool = Field(False, description="As in the list of tables.")
+    truncated: bool = Field(False, description="As in the list of tables, or if there was no time for all.")
 
 
 class PointDocument(Document):

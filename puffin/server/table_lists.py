@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
@@ -27,8 +28,19 @@ from puffin.server.settings import Settings
 
 _MOST_NAMES = 10_000  # of the tables that a list considers
 _STATUS_AT_ONCE = 16  # tables, so that other requests find free threads
+_LEAST_SHARE = 0.25  # of the time for a list, which each of its tables gets: what was not asked long has not failed
+_KEPT_SECONDS = 600.0  # a status for later lists that have no time for its table
+_TRUNCATED = {"truncated": True}
 
 _Listed: TypeAlias = "tuple[list[FoundTable], dict[str, bool]]"  # by name; and what an answer says if there are more
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Seen:
+    """The status of a table, and when it was asked for, by the clock of the event loop."""
+
+    at: float
+    status: TableStatus
 
 
 class TableLists:
@@ -39,6 +51,7 @@ class TableLists:
         self._access = access
         self._catalog = settings.catalog
         self._verdicts = settings.verdicts
+        self._seen: dict[str, _Seen] = {}
 
     async def analyzed(self, query: TablesQuery) -> bytes:
         """A page of the analyzed tables by name, with the names of those that cannot be read."""
@@ -59,20 +72,32 @@ class TableLists:
         )
 
     async def status(self) -> bytes:
-        """The status of every table, those in need first, or its error."""
+        """
+        The status of every table, those in need first, or its error.
+
+        A table that there is no time for has the status of an earlier call, or is left out. The next call begins with
+        those that were not asked for longest.
+        """
         listed, cut = await self._access.run("", lambda: self._listed(None))
-        tables = iter(listed)
-        until = asyncio.get_running_loop().time() + self._access.table_seconds
-        found: list[TableStatus] = []
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        until = began + self._access.table_seconds
+        latest = until - _LEAST_SHARE * self._access.table_seconds
+        found = [_of_error(each.name, each.error) for each in listed if each.error is not None]
+        names = [each.name for each in listed if each.error is None]
+        self._seen = seen = {name: self._seen[name] for name in names if name in self._seen}
+        turns = iter(sorted(names, key=lambda name: seen[name].at if name in seen else -math.inf))
 
         async def some() -> None:
-            for table in tables:
-                found.append(await self._status(table, until))
+            while (now := clock()) < latest and (name := next(turns, None)) is not None:
+                seen[name] = _Seen(now, await self._status(name, until - now))
 
         await asyncio.gather(*(some() for _ in range(_STATUS_AT_ONCE)))
-        verdicts = self._verdicts()
+        found += [each.status for each in seen.values() if each.at >= began - _KEPT_SECONDS]
         found.sort(key=lambda each: each.need)
-        return encode({"tables": [_status_json(each, verdicts.get(self._key(each.table))) for each in found], **cut})
+        verdicts = self._verdicts()
+        tables = [_status_json(each, verdicts.get(self._key(each.table))) for each in found]
+        return encode({"tables": tables, **(cut if len(found) == len(listed) else _TRUNCATED)})
 
     def _listed(self, namespace: str | None) -> _Listed:
         """The tables of one namespace, or of the whole catalog and below all roots."""
@@ -88,16 +113,13 @@ class TableLists:
             return table.error
         return await self._access.in_time(table.name, lambda: self._lookup.analyzed(table.name))
 
-    async def _status(self, table: FoundTable, until: float) -> TableStatus:
-        name = table.name
-
+    async def _status(self, name: str, seconds: float) -> TableStatus:
         def read() -> TableStatus:
             # A copy, so that what it reads of files does not stay in memory with the view.
-            return table_status(name, dataclasses.replace(self._lookup.opened(name)))
+            return table_status(name, dataclasses.replace(self._lookup.opened(name, evicts=False)))
 
-        left = until - asyncio.get_running_loop().time()
-        found = await self._access.in_time(name, read, left) if table.error is None else table.error
-        return TableStatus.of_error(name, Problem.of(found).detail) if isinstance(found, Exception) else found
+        found = await self._access.in_time(name, read, seconds)
+        return _of_error(name, found) if isinstance(found, Exception) else found
 
     def _key(self, table: str) -> str:
         """The name of a table among those of all catalogs, as an autopilot spells it."""
@@ -107,7 +129,11 @@ class TableLists:
 
 def _first_by_name(listed: Iterator[FoundTable]) -> _Listed:
     first = sorted(itertools.islice(listed, _MOST_NAMES), key=lambda each: each.name)
-    return first, {} if next(listed, None) is None else {"truncated": True}
+    return first, {} if next(listed, None) is None else _TRUNCATED
+
+
+def _of_error(name: str, error: Exception) -> TableStatus:
+    return TableStatus.of_error(name, Problem.of(error).detail)
 
 
 def _status_json(status: TableStatus, verdict: tuple[str, str] | None) -> dict[str, Any]:

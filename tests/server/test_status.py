@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,9 @@ from pyiceberg.catalog import load_catalog
 
 from puffin.errors import StorageError
 from puffin.load import Tables
+from puffin.lookup import Lookup
 from puffin.lookup.places import Place
-from puffin.lookup.status import status
+from puffin.lookup.status import status, table_status
 from stats_jobs import analyze
 from stats_jobs.index import index
 from stats_jobs.options import IndexOptions
@@ -88,3 +91,36 @@ def test_status_has_the_tables_of_the_catalog(tmp_path: Path, client_of: Callabl
     client = client_of(tmp_path / "empty", catalog="prod", catalog_properties=properties)
     (found,) = client.get("/v1/status").json()["tables"]
     assert (found["table"], found["health"], found["columns-missing"]) == ("db.t", 0, ["k"])
+
+
+def test_tables_that_there_is_no_time_for_are_left_out_and_come_first_in_the_next_list(
+    tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are not called broken. What earlier lists found stands in later ones, for a while."""
+    for name in "abc":
+        write_table(tmp_path / name, snapshots=(), ndv={})
+    client = client_of(tmp_path)
+
+    def slowly(*arguments: Any) -> Any:
+        time.sleep(0.15)
+        return table_status(*arguments)
+
+    for name, value in (("table_status", slowly), ("_STATUS_AT_ONCE", 1), ("_LEAST_SHARE", 0.998)):
+        monkeypatch.setattr(f"puffin.server.table_lists.{name}", value)
+    for names, told in (("a", True), ("ab", True), ("abc", None)):
+        answer = client.get("/v1/status").json()
+        assert [(Path(each["table"]).name, each["error"]) for each in answer["tables"]] == [(n, None) for n in names]
+        assert answer.get("truncated") is told
+    monkeypatch.setattr("puffin.server.table_lists._KEPT_SECONDS", 0)
+    assert len(client.get("/v1/status").json()["tables"]) == 1
+
+
+def test_status_evicts_no_table_that_planners_ask_for(
+    tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("puffin.server.service.Lookup", functools.partial(Lookup, max_tables=1))
+    asked, _ = (write_table(tmp_path / name, snapshots=(), ndv={}) for name in ("z", "a"))
+    client = client_of(tmp_path, ttl_seconds=60)
+    assert client.stats(asked).status_code == 200
+    assert [each["error"] for each in client.get("/v1/status").json()["tables"]] == [None, None]
+    assert "puffin_lookup_evictions_total 0" in client.get("/metrics").text

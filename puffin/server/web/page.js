@@ -136,7 +136,7 @@ function stateOf(table) {
 function* healthView(tables, isCut) {
   const counts = new Map();
   for (const table of tables) counts.set(stateOf(table), (counts.get(stateOf(table)) ?? 0) + 1);
-  const about = element("p", { class: "about" }, element("span", {}, tables.length ? `${isCut ? "The first " : ""}${count.format(tables.length)} tables` : "There are no tables."));
+  const about = element("p", { class: "about" }, element("span", {}, tables.length || isCut ? `${count.format(tables.length)} tables${isCut ? ", and more that are not shown" : ""}` : "There are no tables."));
   for (const [state, kind] of Object.entries(STATES)) {
     if (counts.has(state)) about.append(element("span", { class: `chip ${kind}` }, `${count.format(counts.get(state))} ${state}`));
   }
