@@ -10,7 +10,7 @@ from typing import Any
 
 from puffin.errors import PuffinError, SetupError, StorageError, line_about
 from puffin.load import FoundTable, Tables
-from puffin.lookup.places import each_once, tables_in_each
+from puffin.lookup.places import each_once, found_below, tables_in_each
 from puffin.statistics.ancestry import known_sketches
 from puffin.tables.snapshot import TableSnapshot
 
@@ -47,7 +47,7 @@ def listed_tables(tables: Tables, namespaces: Iterable[str] | None, roots: Itera
     known: set[Hashable] = set()
     for root in roots:
         try:
-            yield from each_once(tables.tables_below(root), known)
+            yield from each_once(found_below(tables, root), known)
         except PuffinError as exc:
             yield FoundTable.unlisted(root, root, exc)
     if namespaces is not None:

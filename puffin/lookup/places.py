@@ -89,6 +89,15 @@ def each_once(found: Iterable[FoundTable], known: set[Hashable]) -> Iterator[Fou
             yield each
 
 
+def found_below(tables: Tables, root: str, directories: int = MOST_DIRECTORIES) -> Iterator[FoundTable]:
+    """What `Tables.tables_below` finds; if that is nothing, NotFoundError unless the root is a directory."""
+    found = None
+    for found in tables.tables_below(root, directories):
+        yield found
+    if found is None:  # a directory that is gone looks like an empty one
+        _check_directory(root)
+
+
 def tables_in_each(tables: Tables, namespaces: Iterable[str]) -> Iterator[FoundTable]:
     """The tables of these namespaces; one that cannot be listed comes with its error."""
     for namespace in namespaces:
@@ -139,10 +148,7 @@ def _all_at(place: Place, tables: Tables | None) -> Iterator[FoundTable]:
         named = FoundTable(name, root, None, functools.partial(tables.load, name))
         yield from (named,) if root is None else each_once((named,), known)
     for root in place.roots:
-        found = list(located.tables_below(root, place.directories))
-        if not found:
-            _check_directory(root)
-        yield from each_once(found, known)
+        yield from each_once(list(found_below(located, root, place.directories)), known)
     if place.catalog is None or place.tables:
         return
     if place.namespace is not None:

@@ -82,6 +82,20 @@ def test_what_cannot_be_listed_is_told_beside_the_tables(
     assert listed["unreadable"] == [str(directory), str(root), "db"]
 
 
+def test_root_that_is_gone_does_not_look_empty(
+    tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path]
+) -> None:
+    roots = [tmp_path / name for name in ("gone", "lake")]
+    for root in roots:
+        write_table(root / "t", snapshots=(), ndv={})
+    client = client_of(*roots, ttl_seconds=0)
+    roots[0].rename(tmp_path / "elsewhere")
+    first, last = client.get("/v1/status").json()["tables"]
+    assert (first["table"], first["error"]) == (str(roots[0]), f"{roots[0]}: no such directory")
+    assert (last["table"], last["error"]) == (f"{roots[1]}/t", None)
+    assert client.get("/v1/tables").json()["unreadable"] == [str(roots[0])]
+
+
 def test_status_has_the_tables_of_the_catalog(tmp_path: Path, client_of: Callable[..., Any]) -> None:
     properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/wh"}
     catalog, rows = load_catalog("prod", **properties), pa.table({"k": [1, 2, 3]})
