@@ -36,6 +36,7 @@ class FoundTable:
         format: ``"iceberg"`` or ``"delta"``; None with an error, and before a table that was named is loaded.
         load: Loads it as `Tables.load` does, without a second look at what is stored there; raises ``error``.
         error: Why what has this name cannot be listed.
+        is_cut: With an error, whether it stands for directories that were not searched, since there are too many.
     """
 
     name: str
@@ -43,11 +44,12 @@ class FoundTable:
     format: str | None
     load: Callable[[], Table]
     error: PuffinError | None = None
+    is_cut: bool = False
 
     @classmethod
-    def unlisted(cls, name: str, root: str | None, error: PuffinError) -> FoundTable:
+    def unlisted(cls, name: str, root: str | None, error: PuffinError, *, is_cut: bool = False) -> FoundTable:
         """What cannot be listed, and may hold tables."""
-        return cls(name, root, None, functools.partial(_raise, error), error)
+        return cls(name, root, None, functools.partial(_raise, error), error, is_cut)
 
     @property
     def dotted(self) -> str:
@@ -133,20 +135,18 @@ class Tables:
         Yield the directories below a root that look like tables or cannot be listed, or the root itself, if it is one.
 
         The search skips links and directories whose names begin with a dot or an underscore. It takes near directories
-        first, and stops after ``most`` directories. Raises StorageError if the root cannot be listed.
+        first, and stops after ``most`` directories. If there are more, what comes last is the root with an error and
+        ``is_cut``. Raises StorageError if the root cannot be listed.
         """
         root = os.fspath(root)
         store = self._store_for(root)
-        waiting = [root.rstrip("/") or root]
-        for looked_into in range(most):
-            if looked_into == len(waiting):
-                return
-            directory = waiting[looked_into]
+        waiting, is_cut = [root.rstrip("/") or root], False
+        for directory in waiting:  # it grows
             try:
                 inside = store.directories(directory)
                 found = _format_in(store, directory, inside)
             except (FileNotFound, StorageError) as exc:  # missing is what a server may not open
-                if looked_into == 0:
+                if directory is waiting[0]:
                     raise
                 # If all of the store is down, each directory would take its time to say so.
                 store.directories(waiting[0])
@@ -158,7 +158,12 @@ class Tables:
                 yield FoundTable(directory, root, found, functools.partial(self._below, table_at, directory))
             else:
                 room = most - len(waiting)
-                waiting += [join(directory, name) for name in inside if not name.startswith((".", "_"))][:room]
+                below = [join(directory, name) for name in inside if not name.startswith((".", "_"))]
+                waiting += below[:room]
+                is_cut |= len(below) > room
+        if is_cut:
+            why = f"expected at most {most:,} directories, found more; name those that the tables are in"
+            yield FoundTable.unlisted(root, root, StorageError(f"{root}: {why}"), is_cut=True)
 
     def tables_in(self, namespace: str) -> list[FoundTable]:
         """The tables of a namespace, sorted by name; raises what `load_table` raises."""

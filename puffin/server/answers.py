@@ -235,7 +235,7 @@ class TablesDocument(Document):
     tables: list[ListedTableDocument]
     unreadable: list[str] = Field(description="Names of this page that cannot be read or listed, or not in time.")
     next: str | None = Field(description="What `after` has to be for the next page; null if this is the last.")
-    truncated: bool = Field(False, description="Only there, and true, if more tables were found than a list considers.")
+    truncated: bool = Field(False, description="Only there, and true, if there are more tables than a list considers.")
 
 
 class TableStatusDocument(Document):

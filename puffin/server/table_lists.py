@@ -129,7 +129,8 @@ class TableLists:
 
 def _first_by_name(listed: Iterator[FoundTable]) -> _Listed:
     first = sorted(itertools.islice(listed, _MOST_NAMES), key=lambda each: each.name)
-    return first, {} if next(listed, None) is None else _TRUNCATED
+    is_cut = any(each.is_cut for each in first) or next(listed, None) is not None
+    return first, _TRUNCATED if is_cut else {}
 
 
 def _of_error(name: str, error: Exception) -> TableStatus:

@@ -83,6 +83,17 @@ def test_directory_that_cannot_be_listed_hides_no_table(directory, entry_of, tmp
     assert f"skipped tables: {tmp_path}/lost+found: Permission denied" in caplog.messages
 
 
+@pytest.mark.parametrize(("most", "is_cut"), [(3, True), (4, False)])
+def test_search_of_too_many_directories_tells_that_there_are_more(directory, tmp_path, most, is_cut):
+    """The root and two directories, of which the table is in the second; the third is farther down."""
+    directory("lake/b/t")
+    (tmp_path / "lake/a").mkdir()
+    *_, last = Tables().tables_below(str(tmp_path / "lake"), most)
+    said = f"{tmp_path}/lake: expected at most 3 directories, found more; name those that the tables are in"
+    assert (last.name, last.is_cut) == (str(tmp_path / "lake" if is_cut else tmp_path / "lake/b/t"), is_cut)
+    assert str(last.error) == (said if is_cut else "None")
+
+
 def test_search_ends_if_the_root_cannot_be_listed_any_more(tmp_path, monkeypatch):
     """Each of many directories of a store that is down would take its time."""
     asked = []

@@ -131,6 +131,19 @@ def test_lists_tell_that_there_are_more_tables_than_they_consider(
             assert (len(answer["tables"]), answer.get("truncated")) == (most, told)
 
 
+def test_lists_tell_of_directories_that_were_not_searched(
+    tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_table(tmp_path / "a" / "t")
+    client = client_of(tmp_path)
+    monkeypatch.setattr("puffin.lookup.places.found_below.__defaults__", (2,))
+    for path in ("/v1/tables", "/v1/status"):
+        assert client.get(path).json()["truncated"]
+    assert client.get("/v1/tables").json()["unreadable"] == [str(tmp_path)]
+    (root,) = client.get("/v1/status").json()["tables"]
+    assert root["error"].startswith(f"{tmp_path}: expected at most 2 directories, found more")
+
+
 def test_directory_with_a_name_that_is_not_served_hides_no_table(
     tmp_path: Path, client_of: Callable[..., Any], write_table: Callable[..., Path]
 ) -> None:
