@@ -10,7 +10,6 @@ import asyncio
 import dataclasses
 import functools
 import logging
-import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -26,6 +25,7 @@ from puffin.errors import (
 from puffin.inspection import FileDescription, describe
 from puffin.lookup import FilePlan, JoinQuestion, Lookup, Question, TableEstimate
 from puffin.lookup.cache import Kept
+from puffin.lookup.calls import Calls
 from puffin.server.access import Access
 from puffin.server.documents import EstimateRequest, JoinRequest, PlanRequest, snapshot_of
 from puffin.server.encoded import Encoded, encode, encode_plan
@@ -39,6 +39,8 @@ from puffin.storage import store_for
 
 if TYPE_CHECKING:
     from puffin.rest_catalog.upstream import Upstream
+
+_START_SECONDS = 5.0  # for a catalog to tell that it cannot be used
 
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
@@ -247,18 +249,23 @@ def upstream_of(settings: Settings) -> Upstream | None:
     return Upstream.of(settings.catalog, settings.catalog_properties)
 
 
-def check_catalogs(settings: Settings) -> None:
+def check_catalogs(settings: Settings, patience: float = _START_SECONDS) -> None:
     """
     Raise SetupError or UsageError if a catalog cannot be used; log one that does not answer now, and may do so later.
+
+    Waits for answers up to ``patience`` seconds: if a catalog hangs, the server still answers about other tables.
     """
+    checks = dict[str, Callable[[], None]]()
     for each in (settings, *map(settings.of_warehouse, settings.warehouses)):
+        if each.catalog is None:
+            continue
         upstream = upstream_of(each)
-        if upstream is None:
-            lookup = Lookup(catalog=each.catalog, catalog_properties=each.catalog_properties)
-            _check_answers(each.catalog, functools.partial(next, lookup.table_names(), None))
-        else:  # in a thread: if this catalog hangs, the server still answers about other tables
-            asking = threading.Thread(target=_check_answers, args=(each.catalog, upstream.check_answers), daemon=True)
-            asking.start()
+        lookup = Lookup(catalog=each.catalog, catalog_properties=each.catalog_properties)
+        ask = functools.partial(next, lookup.table_names(), None) if upstream is None else upstream.check_answers
+        checks[each.catalog] = functools.partial(_check_answers, each.catalog, ask)
+    answers = Calls(len(checks)).answers(checks, patience)
+    for name in checks.keys() - answers.keys():
+        _log.warning("catalog %r: no answer for %g seconds; its tables are served once it answers", name, patience)
 
 
 def _check_ref(table: str, ref: str | None, wanted: int | None, found: int | None) -> None:
@@ -267,7 +274,7 @@ def _check_ref(table: str, ref: str | None, wanted: int | None, found: int | Non
         raise SnapshotNotFound(f"{table}: {ref!r} is snapshot {found}, not {wanted}")
 
 
-def _check_answers(catalog: str | None, ask: Callable[[], object]) -> None:
+def _check_answers(catalog: str, ask: Callable[[], object]) -> None:
     try:
         ask()
     except PuffinError as exc:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections.abc import Callable
 
@@ -38,3 +39,15 @@ def test_server_starts_before_its_catalog_answers(
     with answering(of_one_namespace, port):
         assert client.get("/readyz").status_code == 200
         assert client.get("/v1/tables").json()["tables"] == []
+
+
+@pytest.mark.parametrize("iceberg", [False, True])
+def test_server_starts_beside_a_catalog_that_hangs(caplog: pytest.LogCaptureFixture, iceberg: bool) -> None:
+    """It takes the connection, and answers nothing."""
+    before = set(threading.enumerate())
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        properties = {"type": "rest", "uri": f"http://127.0.0.1:{silent.getsockname()[1]}"}
+        check_catalogs(Settings(catalog="slow", catalog_properties=properties, iceberg=iceberg), patience=0.1)
+        assert caplog.messages == ["catalog 'slow': no answer for 0.1 seconds; its tables are served once it answers"]
+    for asking in set(threading.enumerate()) - before:  # it logs that the catalog is gone
+        asking.join()
