@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import signal
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,6 +120,7 @@ def command(
 
     Only tables of --allow-root and --catalog are served. SIGTERM or Ctrl+C finishes running requests, then stops.
     """
+    ctx.with_resource(_sigterm_ends())
     if not (roots or catalogs or policy_file is not None):
         raise click.UsageError("expected --allow-root, --catalog or --policy: nothing else is served")
     check_catalog(catalogs, catalog_properties)
@@ -161,6 +166,16 @@ def command(
             start()
 
         serve(settings, host, port, begin)
+
+
+@contextlib.contextmanager
+def _sigterm_ends() -> Iterator[None]:
+    """Have SIGTERM end the process with exit code 0; once it serves, the server handles it."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _autopilot(file: str, stderr: Diagnostics) -> Autopilot:

@@ -24,6 +24,15 @@ def test_ctrl_c_ends_the_server_with_exit_code_0(process_of: Callable[..., Any],
     assert process.logged() == ""
 
 
+def test_sigterm_before_the_server_serves_ends_it_with_exit_code_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As while it waits for a catalog."""
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr("puffin.server.process.check_catalogs", lambda _: signal.raise_signal(signal.SIGTERM))
+    with pytest.raises(SystemExit) as end:
+        main(["serve", "--port", "0", "--allow-root", "/"])
+    assert (end.value.code, signal.getsignal(signal.SIGTERM)) == (0, before)
+
+
 def test_server_that_logs_much_goes_on() -> None:
     lines = """print("serving at http://127.0.0.1:1", *["much"] * 50_000, sep="\\n", file=sys.stderr)"""
     with Server(program=("-c", f"import sys; {lines}")) as server:
