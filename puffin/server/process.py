@@ -30,8 +30,8 @@ def serve(settings: Settings, host: str, port: int, on_start: Callable[[str, int
     Serve until SIGTERM or SIGINT; then finish running requests and return.
 
     Port 0 picks a free one; ``on_start`` is told the address and port once connections are accepted. Raises UsageError
-    for invalid settings, and for ``iceberg`` without a token on an interface other than loopback; SetupError if the
-    address is not available or the catalog is not configured.
+    for invalid settings, for a host that is no name, and for ``iceberg`` without a token on an interface other than
+    loopback; SetupError if the address is not available or the catalog is not configured.
     """
     check_catalogs(settings)
     with _listening(host, port) as listener:
@@ -86,3 +86,5 @@ def _listening(host: str, port: int) -> socket.socket:
         return socket.create_server(address, family=family, backlog=_BACKLOG, dualstack_ipv6=is_dual)
     except OSError as exc:
         raise SetupError(f"--host {host} --port {port}: cannot listen there: {exc.strerror}") from exc
+    except UnicodeError as exc:  # labels of a wrong length
+        raise UsageError(f"--host {host}: expected a name or address to listen at") from exc

@@ -103,6 +103,7 @@ def test_hanging_manifest_does_not_keep_the_server_from_ending(process_of: Calla
         (["--token-file", "/no/such/file"], 2, "/no/such/file"),
         (["--host", "no.such.host.invalid"], 1, "no.such.host.invalid"),
         (["--host", "192.0.2.1"], 1, "192.0.2.1"),
+        (["--host", "a..b"], 2, "--host a..b: expected a name or address"),
         (["--catalog-property", "a=b"], 2, "catalog"),
         (["--catalog", "nope"], 1, "nope"),
         (["--ttl", "-1"], 2, "ttl"),
