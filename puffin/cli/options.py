@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import datetime
 import functools
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -124,6 +125,13 @@ def silence_logs() -> None:
     import logging
 
     logging.getLogger().addHandler(logging.NullHandler())
+
+
+def is_number(_: click.Context, parameter: click.Parameter, value: float) -> float:
+    """Refuse ``nan``, which passes every check of a range."""
+    if math.isnan(value):
+        raise click.BadParameter("expected a number, found nan", param=parameter)
+    return value
 
 
 def column_names(_: click.Context, parameter: click.Parameter, values: Iterable[str]) -> tuple[str, ...] | None:

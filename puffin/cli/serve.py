@@ -14,7 +14,7 @@ import click
 
 from puffin.cli.diagnostics import Diagnostics, diagnostics_of
 from puffin.cli.logs import errors_shown
-from puffin.cli.options import as_json, catalog_property, check_catalog, diagnostics, log_format
+from puffin.cli.options import as_json, catalog_property, check_catalog, diagnostics, is_number, log_format
 from puffin.cli.render import http_url
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ _MIB = 1024**2
     "--ttl",
     default=5.0,
     type=click.FloatRange(min=0),
+    callback=is_number,
     metavar="SECONDS",
     help="How long an answer is reused before the table is checked for commits.",
 )
@@ -76,6 +77,7 @@ _MIB = 1024**2
     "--timeout",
     default=10.0,
     type=click.FloatRange(min=0, min_open=True),
+    callback=is_number,
     metavar="SECONDS",
     help="How long storage may take to answer one request.",
 )

@@ -107,6 +107,7 @@ def test_hanging_manifest_does_not_keep_the_server_from_ending(process_of: Calla
         (["--catalog-property", "a=b"], 2, "catalog"),
         (["--catalog", "nope"], 1, "nope"),
         (["--ttl", "-1"], 2, "ttl"),
+        (["--timeout", "nan"], 2, "--timeout"),
         (["--iceberg", "--host", "0.0.0.0"], 2, "--host 0.0.0.0: expected --token-file with --iceberg"),
     ],
 )
