@@ -7,7 +7,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from puffin.autopilot.counts import Counts
-from puffin.errors import SetupError
+from puffin.errors import SetupError, UsageError
 
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = 10
@@ -18,10 +18,12 @@ class Endpoint:
     Answers at an address, in threads of its own; port 0 picks a free one.
 
     ``/healthz`` is 503 if no look at the tables has ended for ``patience`` seconds. Raises SetupError if the address is
-    not available.
+    not available, and UsageError if no host is named.
     """
 
     def __init__(self, counts: Counts, host: str, port: int, patience: float) -> None:
+        if not host:  # which would mean every interface
+            raise UsageError("--metrics-host: expected a name or address to listen at, found none")
         server = _ServerOverIPv6 if ":" in host else ThreadingHTTPServer
         try:
             self._server = server((host, port), _handler(counts, patience))

@@ -17,7 +17,7 @@ from puffin.autopilot.counts import Counts
 from puffin.autopilot.endpoint import Endpoint
 from puffin.autopilot.events import DONE, Event, WorkDone, publish
 from puffin.autopilot.questions import Asked, questions
-from puffin.errors import SetupError
+from puffin.errors import SetupError, UsageError
 from puffin.policy.model import Policy
 from tests import http_server
 
@@ -123,6 +123,12 @@ def test_metrics_are_served_over_ipv6(host: str) -> None:
     port = Endpoint(Counts(), host, 0, patience=60).port
     with urllib.request.urlopen(f"http://[::1]:{port}/metrics", timeout=60) as answer:
         assert answer.status == 200
+
+
+def test_empty_host_is_wrong_usage() -> None:
+    """As of a variable that is not set; it would open the metrics to everybody."""
+    with pytest.raises(UsageError, match="--metrics-host: expected a name or address"):
+        Endpoint(Counts(), "", 0, patience=1)
 
 
 def test_address_that_is_taken_is_an_error() -> None:
