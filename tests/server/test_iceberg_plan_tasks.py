@@ -134,6 +134,16 @@ def test_plan_task_that_was_never_given_is_none(face: Face, form: str) -> None:
     assert problem_of(face.tasks("db", "t", plan_task=form.format(plan_id))) == NO_TASK
 
 
+@pytest.mark.usefixtures("small_parts")
+def test_plan_task_of_another_server_says_so(tmp_path: Path, face_of: Callable[..., Face]) -> None:
+    """As a client sends it that a load balancer sends here and there."""
+    table_of_files(tmp_path / "db" / "t", *NAMES)
+    one, other = face_of(tmp_path), face_of(tmp_path)
+    answer = other.tasks("db", "t", plan_task=one.plan("db", "t").json()["plan-tasks"][0])
+    assert problem_of(answer) == NO_TASK
+    assert "only the server that made a plan has it" in answer.json()["error"]["message"]
+
+
 @pytest.mark.parametrize("plan_task", [None, 1, ["x"], {"a": 1}])
 def test_plan_task_of_another_type_is_refused(face: Face, plan_task: Any) -> None:
     assert problem_of(face.tasks("db", "t", plan_task=plan_task)) == (400, "BadRequestException")

@@ -76,7 +76,7 @@ class Plans:
         self._forget()
         kept = self._kept.get(id_)
         if kept is None or kept.owner != owner:
-            raise PlanNotFound("no such plan, or no longer")
+            raise PlanNotFound("no such plan, or no longer; only the server that made a plan has it")
         return kept.making
 
     def drop(self, owner: Owner, id_: str) -> None:
@@ -93,7 +93,7 @@ class Plans:
                 planned = making.result()
                 if int(number) < planned.parts:
                     return planned, int(number)
-        raise PlanTaskNotFound("no such plan task, or no longer")
+        raise PlanTaskNotFound("no such plan task, or no longer; only the server that made a plan has it")
 
     def _forget(self) -> None:
         now = self._clock()
