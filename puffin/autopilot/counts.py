@@ -12,7 +12,7 @@ from puffin.autopilot.events import Event
 
 _HELP = {
     "tables": "Tables that the policy covers, by state.",
-    "lag_seconds_max": "Age of the oldest statistics that are not current.",
+    "lag_seconds_max": "Age of the oldest statistics of tables that are due, waiting or held.",
     "bytes_to_read": "Bytes that the runs of all due tables would read.",
     "budget_left_bytes": "Bytes of today's budget that are left.",
     "look_seconds": "Seconds that the last look at all tables took.",
