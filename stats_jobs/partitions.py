@@ -26,9 +26,9 @@ from puffin.statistics.aside import Later, LaterValues
 from puffin.statistics.bases import Base
 from puffin.statistics.basis import Unfit, nearest_fit
 from puffin.statistics.kinds import PARTITION_SKETCHES
-from puffin.tables.base import Column, Snapshot
-from puffin.tables.scan_task import FileScanTask
-from puffin.values.partition_tuples import PartitionKey, partition_key, plain_key
+from puffin.tables.base import Column
+from puffin.tables.partition_reading import PartitionReading, partition_of
+from puffin.values.partition_tuples import PartitionKey, plain_key
 from puffin.values.value_type import hashes_alike
 from stats_jobs.options import FULL
 from stats_jobs.scan import Work
@@ -134,7 +134,7 @@ class _Planner:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._read_since = functools.cache(self._plan_reading)
+        self._read_since = functools.cache(functools.partial(PartitionReading.since, target.opened))
         self._in_full = functools.cache(self._plan_in_full)
 
     def plan(self, column: Column) -> PartitionPlan:
@@ -181,29 +181,7 @@ class _Planner:
 
     def _plan_in_full(self) -> PartitionPlan:
         tasks = self._target.opened.tasks
-        return PartitionPlan(_lg_k_for({_partition_of(task) for task in tasks}), tasks)
-
-    def _plan_reading(self, base: Snapshot) -> _Reading:
-        opened = self._target.opened
-        changes = opened.changes_since(base)
-        stale = frozenset(map(_partition_of, [*changes.removed, *opened.moved_since(base)]))
-        tasks = [task for task in changes.added if _partition_of(task) not in stale]
-        if stale:
-            tasks += [task for task in opened.tasks if _partition_of(task) in stale]
-        return _Reading(tuple(tasks), frozenset(map(_partition_of, tasks)), stale)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Reading:
-    """The files to read on top of an ancestor's sketches, their partitions, and the stale ones."""
-
-    tasks: tuple[FileScanTask, ...]
-    partitions: frozenset[PartitionKey]
-    stale: frozenset[PartitionKey]
-
-
-def _partition_of(task: FileScanTask) -> PartitionKey:
-    return partition_key(task.data_file.spec_id, task.data_file.partition)
+        return PartitionPlan(_lg_k_for({partition_of(task) for task in tasks}), tasks)
 
 
 def _lg_k_for(keys: Collection[PartitionKey]) -> int:

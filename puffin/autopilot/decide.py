@@ -134,7 +134,7 @@ def judge(seen: SeenTable, now: float, past: Past = Past(), questions: int = 0) 
         why=why,
         statistics=statistics is not None,
         index=index is not None,
-        bytes=(status.bytes_to_read or 0) * bool(statistics) + (status.index_bytes_to_read or 0) * bool(index),
+        bytes=(status.run_bytes or 0) * bool(statistics) + (status.index_bytes_to_read or 0) * bool(index),
     )
     failure = past.failures.get(seen.key)
     if failure is not None and failure.until > now:

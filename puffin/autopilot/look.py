@@ -239,7 +239,8 @@ def look_at(table: CoveredTable, opened: TableSnapshot | None = None) -> SeenTab
             return SeenTable(table, None, TableStatus.of_error(name, table.found.error or "no rule covers it"))
         opened = opened or table.load().open()
         policy = policy_of(table.rule, opened.state)
-        status = table_status(name, opened, Wanted(policy.columns, policy.index_columns, policy.no_values))
+        wanted = Wanted(policy.columns, policy.index_columns, policy.no_values, policy.joint, policy.partitions)
+        status = table_status(name, opened, wanted)
         return SeenTable(table, policy, status, opened.state.location, _refusal(opened))
     except PuffinError as exc:
         return SeenTable(table, policy, TableStatus.of_error(name, exc))

@@ -137,6 +137,6 @@ def _row(table: TableStatus, now_ms: int) -> tuple[str, ...]:
         "-" if share is None else about_share(share),
         "-" if table.error is not None else f"{len(table.columns_missing):,}",
         f"{table.index_files_missing:,}" if table.indexed_columns or table.index_files_missing else "-",
-        "-" if table.bytes_to_read is None else human_bytes(table.bytes_to_read),
+        "-" if table.run_bytes is None else human_bytes(table.run_bytes),
         table.reason if table.error is None else table.error,
     )

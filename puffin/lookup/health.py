@@ -53,7 +53,9 @@ class TableStatus:
         columns_with_values: Columns whose values stand in statistics and should not.
         index_files_missing: Files that lack a filter of an indexed column; None if the index cannot be read.
         index_bytes_to_read: The bytes of those files.
-        bytes_to_read: About the bytes of the files that the next ``auto`` run opens for statistics.
+        bytes_to_read: About the bytes of the files that the next ``auto`` run opens for statistics of columns.
+        bytes_beside: About what it opens beside these for joint sketches and sketches by partition, if statistics are
+            not current.
         health: From 0 to 100, see `puffin.lookup.health`; ``reason`` names the largest cause.
         error: Why the table cannot be read, in one line.
     """
@@ -70,6 +72,7 @@ class TableStatus:
     index_files_missing: int | None = None
     index_bytes_to_read: int | None = None
     bytes_to_read: int | None = None
+    bytes_beside: int = 0
     health: int = 0
     reason: str
     error: str | None = None
@@ -79,9 +82,14 @@ class TableStatus:
         return cls(table=table, reason="the table cannot be read", error=in_one_line(error))
 
     @property
+    def run_bytes(self) -> int | None:
+        """About the bytes of the files that the next ``auto`` run opens for statistics of every kind."""
+        return None if self.bytes_to_read is None else self.bytes_to_read + self.bytes_beside
+
+    @property
     def need(self) -> tuple[int, int, str]:
         """Sorts tables by need: the lowest health first, then the most bytes."""
-        return self.health, -(self.bytes_to_read or 0), self.table
+        return self.health, -(self.run_bytes or 0), self.table
 
     def to_json(self) -> dict[str, Any]:
         share = self.since_newest.rows_changed_share
@@ -95,7 +103,7 @@ class TableStatus:
             "columns-missing": list(self.columns_missing),
             "indexed-columns": list(self.indexed_columns),
             "index-files-missing": self.index_files_missing,
-            "bytes-to-read": self.bytes_to_read,
+            "bytes-to-read": self.run_bytes,
             "health": self.health,
             "reason": self.reason,
             "error": self.error,

@@ -40,6 +40,7 @@ from puffin.lookup.health import (
     upkeep_needed,
 )
 from puffin.lookup.places import Place, each_once, tables_at
+from puffin.lookup.run_bytes import opened_bytes, readings_by_partition, readings_of_columns, readings_of_sets
 from puffin.sketches.sizes import DEFAULT_LG_K
 from puffin.statistics.ancestry import KnownSketch, known_sketches
 from puffin.statistics.bases import AnnouncedBases
@@ -60,13 +61,21 @@ _log = logging.getLogger(__name__)
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wanted:
     """
-    The columns of a table that should have statistics, None for all, those that should have an index, and those whose
-    values should not stand in statistics.
+    What is wanted of a table.
+
+    Attributes:
+        columns: Those that should have statistics; None for all.
+        index_columns: Those that should have an index.
+        no_values: Those whose values should not stand in statistics.
+        joint: The sets of columns, ``a+b``, that should have joint sketches.
+        partitions: Whether columns should have sketches by partition.
     """
 
     columns: tuple[str, ...] | None = None
     index_columns: tuple[str, ...] = ()
     no_values: tuple[str, ...] = ()
+    joint: tuple[str, ...] = ()
+    partitions: bool = False
 
 
 def status(place: Place, patience: float = PATIENCE) -> list[TableStatus]:
@@ -109,6 +118,7 @@ def table_status(name: str, opened: TableSnapshot, wanted: Wanted = Wanted()) ->
         )
     known = known_sketches(opened, [column.field_id for column in columns])
     plans = _plans(opened, known, columns)
+    of_columns = readings_of_columns(opened, plans)
     by_age = sorted((of[0] for of in known.values() if of), key=lambda each: each.age)
     index = _IndexCover.of(opened, wanted.index_columns)
     found = TableStatus(
@@ -119,7 +129,7 @@ def table_status(name: str, opened: TableSnapshot, wanted: Wanted = Wanted()) ->
         indexed_columns=index.columns,
         index_files_missing=index.missing,
         index_bytes_to_read=index.bytes,
-        bytes_to_read=_bytes_to_read(opened, plans),
+        bytes_to_read=opened_bytes(of_columns),
         columns_with_values=_with_values(opened, wanted.no_values),
         reason=_why_none(opened),
     )
@@ -135,6 +145,12 @@ def table_status(name: str, opened: TableSnapshot, wanted: Wanted = Wanted()) ->
     )
     rows, missing = rows_lost(since.rows_changed_share), columns_lost(len(found.columns_missing), len(columns))
     points, reason = health([rows, missing, index.loss, *_upkeep(opened, plans, known, found)])
+    if points < BEST:  # otherwise no run is due
+        beside = [*readings_of_sets(opened, wanted.joint)]
+        if wanted.partitions:
+            beside += readings_by_partition(opened, known)
+        more = opened_bytes([*of_columns, *beside]) - opened_bytes(of_columns)
+        found = dataclasses.replace(found, bytes_beside=more)
     return dataclasses.replace(found, health=points, reason=reason)
 
 
@@ -175,29 +191,6 @@ def _plans(
     kinds = [kind for kind in sized_kinds(DEFAULT_LG_K) if kind.is_default]
     bases = AnnouncedBases(opened, blobs, columns)
     return plan_columns(PlanningInput(opened, known, bases, kinds, DEFAULT_LG_K), columns)
-
-
-def _bytes_to_read(opened: TableSnapshot, plans: Iterable[ColumnPlan]) -> int:
-    """
-    The bytes that a run reads of the files of these plans, each once, though one plan may read more of it than another.
-
-    A file that is added and removed is read twice, but for one that only lost rows: no row of it came back.
-    """
-    most: Counter[tuple[str, int, bool]] = Counter()
-    for plan in {plan.base_id: plan for plan in plans}.values():
-        for task, removed in _tasks(opened, plan):
-            twice = removed and task.deleted_by is None
-            piece = task.data_file.file_path, task.start, twice
-            most[piece] = max(most[piece], task.most_bytes)
-    return most.total()
-
-
-def _tasks(opened: TableSnapshot, plan: ColumnPlan) -> Iterator[tuple[FileScanTask, bool]]:
-    if plan.changes is None:
-        yield from ((task, False) for task in opened.tasks)
-    else:
-        yield from ((task, False) for task in plan.changes.added)
-        yield from ((task, True) for task in plan.changes.removed)
 
 
 def _since(opened: TableSnapshot, known: KnownSketch) -> Since:

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from puffin.autopilot import pilot as pilot_module
 from puffin.autopilot import worker
@@ -171,6 +173,26 @@ def test_budget_of_the_day_holds_over_restarts(lake: Path, pilot_of: Callable[..
     events.clear()
     pilot_of(policy, events.append).run(once=True)
     assert events == []
+
+
+@pytest.mark.parametrize("wanted", ["joint: [k+s]", "partitions: true"])
+def test_budget_counts_what_a_run_reads_beside_its_columns(tmp_path: Path, wanted: str, pilot_of: Any) -> None:
+    """Each table has a row more than its statistics, and no joint sketch or sketches by partition."""
+    for name in ("a", "b", "db/c"):
+        table = str(tmp_path / "lake" / name)
+        shutil.rmtree(table)
+        for count in (2000, 1):
+            rows = pa.table({"k": range(count), "s": [str(key) for key in range(count)], "p": ["x"] * count})
+            write_deltalake(table, rows, partition_by=["p"], mode="append")
+            if count > 1:
+                analyze(table)
+    events: list[Event] = []
+    limits = "limits: {bytes-per-day: 5 KiB, tables-at-once: 1}\n"
+    pilot = pilot_of(f"{limits}rules: [{{{wanted}, due: {{snapshots: 1, at-most-every: 0s}}}}]\n", events.append)
+    assert [may for _, may in pilot.plan(pilot.look())] == [True, False, False]
+    pilot.run(once=True)
+    (event,) = events
+    assert event.work.bytes_read > 5 * 1024
 
 
 def test_nothing_starts_outside_the_hours(lake: Path, pilot_of: Callable[..., Any], monkeypatch: Any) -> None:

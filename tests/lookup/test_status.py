@@ -19,7 +19,8 @@ from deltalake import DeltaTable, write_deltalake
 from puffin.load import FoundTable, Tables, load_table
 from puffin.lookup.health import Since, TableStatus, about_share
 from puffin.lookup.places import Place
-from puffin.lookup.status import _bytes_to_read, status, table_status
+from puffin.lookup.run_bytes import opened_bytes, readings_of_columns
+from puffin.lookup.status import Wanted, status, table_status
 from puffin.tables.scan_task import DATA, PARQUET, ContentFile, FileScanTask
 from stats_jobs import Options, analyze
 from stats_jobs.index import index
@@ -235,7 +236,7 @@ def test_time_of_a_status_grows_with_the_files_and_no_faster():
     files = [ContentFile(**told, file_path=f"s3://b/{i}", file_size_in_bytes=1000) for i in range(20_000)]
     opened = SimpleNamespace(tasks=[FileScanTask(file, (), start=0, length=1000) for file in files])
     started = time.process_time()
-    assert _bytes_to_read(opened, [SimpleNamespace(base_id=None, changes=None)]) == 20_000 * 1000
+    assert opened_bytes(readings_of_columns(opened, [SimpleNamespace(base_id=None, changes=None)])) == 20_000 * 1000
     assert time.process_time() - started < 1
 
 
@@ -309,6 +310,48 @@ def test_index_is_not_blamed_for_a_manifest_of_the_table(history):
     (found,) = status(Place(roots=(str(history),)))
     assert (found.health, found.reason) == (0, "the table cannot be read")
     assert ".avro" in str(found.error)
+
+
+def wanting(table: Any, **wanted: Any) -> TableStatus:
+    return table_status(str(table), load_table(str(table)).open(), Wanted(**wanted))
+
+
+def test_joint_sketch_that_is_missing_has_the_whole_table_read(analyzed):
+    """But it alone is no reason to run."""
+    assert wanting(analyzed, joint=("s+k",)).run_bytes == 0
+    append(analyzed, 20, 100)
+    whole = sum(sizes(analyzed).values())
+    found = wanting(analyzed, joint=("s+k",))
+    assert (found.run_bytes, found.bytes_to_read) == (whole, status_of(analyzed).run_bytes)
+    assert found.to_json()["bytes-to-read"] == whole
+    assert found.bytes_to_read < analyze(str(analyzed), Options(joint=("s+k",))).bytes_read <= whole
+    append(analyzed, 20, 120)
+    assert wanting(analyzed, joint=("s+k",)).run_bytes == sum(sizes(analyzed).values()) - whole
+
+
+def test_sketches_by_partition_that_are_missing_or_stale_have_more_read(tmp_path):
+    def write(rows: range, where: str) -> None:
+        data = pa.table({"k": list(rows), "p": [where] * len(rows)})
+        write_deltalake(str(tmp_path / "t"), data, mode="append", partition_by=["p"])
+
+    def files_in(where: str) -> list[int]:
+        return [file.stat().st_size for file in (tmp_path / "t" / f"p={where}").glob("*.parquet")]
+
+    write(range(100), "a")
+    write(range(500), "b")
+    analyze(str(tmp_path / "t"))
+    write(range(1), "b")
+    assert wanting(tmp_path / "t", partitions=True).run_bytes == sum(files_in("a") + files_in("b"))
+    assert wanting(tmp_path / "t").run_bytes == min(files_in("b"))
+    analyze(str(tmp_path / "t"), Options(partitions=True))
+    before = files_in("b")
+    write(range(2), "b")
+    (added,) = set(files_in("b")) - set(before)
+    assert wanting(tmp_path / "t", partitions=True).run_bytes == added
+    DeltaTable(str(tmp_path / "t")).delete("p = 'b' and k = 499")
+    found = wanting(tmp_path / "t", partitions=True)
+    assert found.bytes_beside > 0
+    assert analyze(str(tmp_path / "t"), Options(partitions=True)).bytes_read <= found.run_bytes
 
 
 def test_root_that_hangs_does_not_keep_the_others(analyzed, tmp_path, monkeypatch):
