@@ -102,15 +102,16 @@ class JavaIceberg:
         self._session: Any = session._jsparkSession
         self._classes = jvm.java.lang.Thread.currentThread().getContextClassLoader()
         self.iceberg = jvm.org.apache.iceberg
+        spark = ".".join(session.version.split(".")[:2])
+        scala = ".".join(jvm.scala.util.Properties.versionNumberString().split(".")[:2])
+        self._runtime = f"{_ICEBERG}:iceberg-spark-runtime-{spark}_{scala}:VERSION"
         try:
             self._classes.loadClass(f"{_ICEBERG}.spark.Spark3Util")
         except spark_errors() as exc:
-            spark = ".".join(session.version.split(".")[:2])
-            scala = ".".join(jvm.scala.util.Properties.versionNumberString().split(".")[:2])
-            runtime = f"{_ICEBERG}:iceberg-spark-runtime-{spark}_{scala}:VERSION"
+            self._check_runtime(exc)
             raise SetupError(
-                f"Spark has no Iceberg on its classpath: add --conf spark.jars.packages={runtime} "
-                f"(for spark-submit --packages {runtime})"
+                f"Spark has no Iceberg on its classpath: add --conf spark.jars.packages={self._runtime} "
+                f"(for spark-submit --packages {self._runtime})"
             ) from exc
 
     def is_a(self, thing: Any, class_name: str) -> bool:
@@ -126,6 +127,7 @@ class JavaIceberg:
         try:
             named = util.catalogAndIdentifier(self._session, name)
         except spark_errors() as exc:
+            self._check_runtime(exc)
             raise UsageError(f"{name}: expected catalog.namespace.table: {java_text(exc)}") from exc
         catalog = named.catalog()
         if catalog.name() != (first := name.partition(".")[0].strip("`")):
@@ -134,6 +136,7 @@ class JavaIceberg:
             catalog.invalidateTable(named.identifier())
             table = util.loadIcebergTable(self._session, name)
         except spark_errors() as exc:
+            self._check_runtime(exc)
             # There is no such table or namespace, or none of that form.
             if self._is_of(exc, "org.apache.spark.sql.AnalysisException"):
                 raise TableNotFound(
@@ -146,6 +149,15 @@ class JavaIceberg:
         if not self.is_a(table, f"{_ICEBERG}.BaseTable"):
             raise UnsupportedTableError(f"{name}: expected a table with metadata of its own, found {table.toString()}")
         return table
+
+    def _check_runtime(self, exc: Exception) -> None:
+        """Raise SetupError if Iceberg was compiled against other classes than those of this Spark."""
+        if self._is_of(exc, "java.lang.LinkageError"):
+            raise SetupError(
+                f"the Iceberg runtime on Spark's classpath is for another version of Spark: this is Spark "
+                f"{self._session.version()}, expected {self._runtime}, or a pyspark of the version that the runtime "
+                f"names: {java_text(exc)}"
+            ) from exc
 
     def _check_catalog(self, name: str) -> None:
         """Report a broken catalog, whose name Spark takes for a namespace of another one."""

@@ -19,6 +19,7 @@ from puffin.errors import (
 )
 from puffin.tables.commit import commit_statistics
 from stats_jobs import Options, SparkStarter, SparkTable, analyze, analyze_many
+from stats_jobs.spark_iceberg import JavaIceberg
 
 NDV = {"id": 300, "s": 30, "k": 7}
 
@@ -215,6 +216,18 @@ def test_missing_iceberg_jar_says_what_to_add(catalogs, starter) -> None:
         thread.setContextClassLoader(with_jars)
     spark = ".".join(catalogs.version.split(".")[:2])
     assert f"--conf spark.jars.packages=org.apache.iceberg:iceberg-spark-runtime-{spark}_2.1" in str(raised.value)
+
+
+@pytest.mark.parametrize("step", ["catalogAndIdentifier", "loadIcebergTable"])
+def test_iceberg_for_another_spark_is_not_blamed_on_the_name(catalogs, step: str) -> None:
+    java = JavaIceberg(catalogs)
+    catalog = SimpleNamespace(name=lambda: "hadoop", invalidateTable=lambda _: None)
+    found = SimpleNamespace(catalog=lambda: catalog, identifier=lambda: None)
+    util = SimpleNamespace(catalogAndIdentifier=lambda *_: found)
+    setattr(util, step, lambda *_: raise_from_java(catalogs._jvm, "java.lang.IncompatibleClassChangeError"))
+    java.iceberg = SimpleNamespace(spark=SimpleNamespace(Spark3Util=util))
+    with pytest.raises(SetupError, match=f"this is Spark {catalogs.version}, expected org.apache.iceberg:.*: because"):
+        java.load_table("hadoop.db.t")
 
 
 def test_files_that_only_spark_can_open_are_refused_by_name(make) -> None:
