@@ -433,6 +433,15 @@ def test_database_that_another_process_holds_is_not_taken_for_a_wrong_one(catalo
         other.rollback()
 
 
+def test_name_of_a_catalog_that_its_database_does_not_know_is_a_setup_error(written, tmp_path):
+    """pyiceberg finds nothing by another name, and calls that no error."""
+    uri = sql_properties(tmp_path)["uri"]
+    with pytest.raises(SetupError, match=r"^catalog 'other' cannot be used: .* found only those of 'prod': name the"):
+        Tables("other", {"uri": uri}).namespaces()
+    SqlCatalog("other", uri=uri).create_namespace("db")
+    assert Tables("other", {"uri": uri}).of_namespace("db") == []
+
+
 @pytest.mark.parametrize(("configured", "asks_first"), [("false", False), ("true", True), (None, True)])
 def test_whether_a_connection_is_tried_first_is_the_users_choice(
     written, tmp_path, monkeypatch, configured, asks_first

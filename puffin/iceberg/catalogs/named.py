@@ -35,8 +35,9 @@ def opened_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
     """
     As `puffin.iceberg.sdk.open_catalog`, but never creates the lasting database of a SQL catalog or its tables.
 
-    Raises SetupError if a SQL catalog's database does not exist or has no tables of a catalog, and StorageError if
-    another process holds it; the user's own ``init_catalog_tables`` leaves that to pyiceberg.
+    Raises SetupError if a SQL catalog's database does not exist, has no tables of a catalog, or has catalogs of other
+    names alone, and StorageError if another process holds it; the user's own ``init_catalog_tables`` leaves that to
+    pyiceberg.
     """
     found = database_properties(name, properties)
     if found is None:

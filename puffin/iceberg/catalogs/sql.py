@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 # SQLSTATEs of transactions that lost against another: serialization failure, deadlock, lock held.
 _LOST_RACES = ("40001", "40P01", "55P03")
+_NAMES_SHOWN = 5
 _TABLES = table(
     "iceberg_tables",
     column("catalog_name", String),
@@ -37,7 +38,7 @@ _TABLES = table(
 )
 
 
-_NAMESPACES = table("iceberg_namespace_properties")
+_NAMESPACES = table("iceberg_namespace_properties", column("catalog_name", String))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,8 +85,8 @@ def check_file(name: str, uri: str) -> None:
 
 def check_tables(name: str, engine: Engine) -> None:
     """
-    Raise SetupError if the database of a catalog cannot be reached, or lacks the tables of one, and StorageError if
-    another process holds it.
+    Raise SetupError if the database of a catalog cannot be reached, lacks the tables of one, or has catalogs of other
+    names alone, and StorageError if another process holds it.
     """
     try:
         with engine.connect() as connection:
@@ -98,6 +99,11 @@ def check_tables(name: str, engine: Engine) -> None:
                     f"catalog {name!r} cannot be used: expected the tables of a catalog in its database, found "
                     f"{said_by_library(exc)}: check its uri"
                 ) from exc
+            if others := _other_names(name, connection):
+                raise SetupError(
+                    f"catalog {name!r} cannot be used: expected its namespaces or tables in its database, found only "
+                    f"those of {', '.join(map(repr, others))}: name the catalog as its writers do"
+                )
     except SQLAlchemyError as exc:
         raise SetupError(f"catalog {name!r} cannot be used: {said_by_library(exc)}") from exc
 
@@ -154,6 +160,14 @@ def listed_locations(catalog: SqlCatalog, namespace: str) -> dict[str, str]:
 def _look_at_tables(connection: Connection) -> None:
     for each in (_TABLES, _NAMESPACES):
         connection.execute(select(literal(1)).select_from(each).limit(1))
+
+
+def _other_names(name: str, connection: Connection) -> list[str]:
+    """Some names of catalogs that have tables in a database, if the catalog of this name has nothing in it."""
+    for each in (_NAMESPACES, _TABLES):
+        if connection.execute(select(literal(1)).select_from(each).where(each.c.catalog_name == name).limit(1)).first():
+            return []
+    return sorted(connection.scalars(select(_TABLES.c.catalog_name).distinct().limit(_NAMES_SHOWN)))
 
 
 def _missing_file(uri: str) -> str | None:
