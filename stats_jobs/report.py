@@ -192,9 +192,9 @@ def _answer(target: Target, computed: Computed) -> ColumnAnswer:
         basis=plan.basis,
         reason=plan.reason,
     )
-    if summary is None or not target.keeps_values(plan.column):
-        return answer.with_summary(None)
-    return answer.with_summary(summary.to_column(plan.column.type))
+    if summary is not None and not target.keeps_values(plan.column):
+        summary = summary.without_bounds()
+    return answer.with_summary(None if summary is None else summary.to_column(plan.column.type))
 
 
 def _joint(state: TableState, decision: Decision, columns: Sequence[Computed]) -> Iterator[JointReport]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from puffin import ndv
 from puffin.clean import clean
 from puffin.format import DISTRIBUTION_V1, PuffinReader
 from puffin.statistics.private_state.blobs import WITH_VALUES
@@ -162,6 +163,16 @@ def test_values_go_from_current_statistics_on_request(table):
     forget_the_past(table)
     clean(table.table, remove=True, older_than=datetime.timedelta(0), now=LATER)
     assert holders(table) == []
+
+
+def test_run_without_values_reports_the_counts_that_a_lookup_finds(delta):
+    table = delta(ROWS)
+    analyze(table.table)
+    of_run = analyze(table.table, Options(no_values=True)).columns
+    found = ndv(table.name).columns
+    assert [each.summary for each in of_run] == [each.summary for each in found]
+    assert [each.distinct for each in of_run] == [each.distinct for each in found]
+    assert {each.summary.row_count for each in of_run} == {ROWS.num_rows}
 
 
 def test_values_of_one_column_only_are_left_out(delta):
