@@ -110,4 +110,4 @@ class HashedRows:
 
 def values_left(rows: Numbers, share: float) -> float:
     """How many of the values with so many rows are left if a share of all rows is."""
-    return float(-np.expm1(rows * math.log1p(-min(share, 1 - 1e-12))).sum())
+    return float(np.abs(np.expm1(rows * math.log1p(-min(share, 1 - 1e-12)))).sum())  # the opposite of 0 is -0.0

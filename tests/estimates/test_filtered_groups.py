@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -181,3 +182,13 @@ def test_empty_string_is_a_group_that_sketches_do_not_count(tmp_path, options):
     for where, true in ((None, 4), ("s is not null", 3), ("s in ('', 'a')", 2), ("s < 'b'", 2), ("s != 'a'", 2)):
         groups = Lookup().estimate(path, where, ["s"]).groups
         assert groups.lower <= true <= groups.upper, where
+
+
+def test_no_groups_are_no_negative_zero(tmp_path):
+    """Of a column without statistics no row is expected to be null."""
+    path = str(tmp_path / "t")
+    write_deltalake(path, pa.table({"k": range(100), "x": ["a", None] * 50}))
+    analyze(path, Options(columns=("k",)))
+    found = Lookup().estimate(path, "x is null", ["k"])
+    assert (found.rows.rows, found.groups.rows) == (0, 0)
+    assert math.copysign(1, found.groups.rows) == 1
