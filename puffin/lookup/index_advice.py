@@ -94,8 +94,17 @@ def _constant(state: TableState, column: Column, tasks: Sequence[FileScanTask]) 
 
 
 def _buckets(state: TableState, column: Column, tasks: Sequence[FileScanTask]) -> list[Hashable]:
-    fields = state.specs_with(column, "bucket")
+    """
+    What the partition of each file says of the column's values: those of its buckets, and those that they begin with.
+
+    Bounds of text are cut after 16 characters, so a partition by more of them tells files apart that bounds do not.
+    """
+    specs = {task.data_file.spec_id for task in tasks}
+    buckets, beginnings = state.specs_with(column, "bucket"), state.specs_with(column, "truncate")
+    if len({tuple(beginnings.get(spec_id, ())) for spec_id in specs}) > 1:
+        beginnings = {}  # a file of another spec may have any of them
+    fields = {spec_id: (*buckets.get(spec_id, ()), *beginnings.get(spec_id, ())) for spec_id in specs}
     return [
-        tuple((field, task.data_file.partition.get(field)) for field in fields.get(task.data_file.spec_id, ()))
+        tuple((field, task.data_file.partition.get(field)) for field in fields[task.data_file.spec_id])
         for task in tasks
     ]

@@ -36,7 +36,7 @@ class IndexFacts:
         frequencies: Shares of all rows, and how many values have each; None if all values have equally many.
         rows: The rows of the file.
         is_constant: Whether the column is an identity partition field of the file.
-        buckets: A key is only in files that have the same of these, as by a bucket transform of the column.
+        buckets: A key is only in files that have the same of these, as by a bucket or truncate transform of the column.
     """
 
     column: Column

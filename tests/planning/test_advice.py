@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from puffin.tables.file_metrics import FileMetrics
 from stats_jobs import Options, analyze
 from stats_jobs.index import index
 from stats_jobs.options import IndexOptions
+from tests.bound import bound
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -314,6 +316,28 @@ def test_iceberg_table_with_partitions_is_judged_by_what_plans_leave(spark: "Spa
         assert of(found, column).by_bounds == pytest.approx(left, rel=0.1)
         assert of(found, column).recommended
     assert "partition column" in of(found, "p").reason
+
+
+@pytest.mark.parametrize(("of_other_spec", "by_bounds"), [(0, 1), (1, 9)])
+def test_beginnings_of_texts_in_partitions_tell_files_apart(
+    make_table: Any, of_other_spec: int, by_bounds: int
+) -> None:
+    """Bounds are cut after 16 characters, which all keys share. A file of another spec may hold any key."""
+    table = make_table([(1, "k", "string")], spec=[(1, "truncate[21]")])
+    table.document["partition-specs"].append({"spec-id": 1, "fields": []})
+    known = {
+        "record_count": 100,
+        "value_counts": {1: 100},
+        "null_value_counts": {1: 0},
+        "lower_bounds": {1: b"https://example."},
+        "upper_bounds": {1: b"https://example/"},
+    }
+    path = table.write("data.parquet", pa.table({"k": ["a"]}), {"k": 1})
+    files = [table.data(path, **known, partition=(f"https://example.org/{i}",)) for i in range(8)]
+    files += [table.data(path, **known, spec_id=1) for _ in range(of_other_spec)]
+    table.snapshot(*({**each, "file_path": f"{path}.{i}"} for i, each in enumerate(files)))
+    found = advise(SimpleNamespace(open=lambda: bound(table.state())))
+    assert of(found, "k").by_bounds == by_bounds
 
 
 # --- the core, with metrics made by hand ----------------------------------------------------------------------------
