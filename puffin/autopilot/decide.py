@@ -166,12 +166,14 @@ def _why_statistics(policy: TablePolicy, status: TableStatus, now: float) -> str
     """Why statistics are due; None if they are not."""
     if status.health == BEST:
         return None
-    return _why_wrong(status) or _why_old(policy.due, status, now)
+    wrong = _why_wrong(status)
+    is_there = status.statistics_snapshot_id is not None
+    return _why_old(policy.due, status, now) if wrong is None and is_there else wrong
 
 
 def _why_wrong(status: TableStatus) -> str | None:
     """Why statistics are due however new they are."""
-    if status.statistics_snapshot_id is None:
+    if status.columns_missing and status.statistics_snapshot_id is None:
         return "there are no statistics"
     if status.columns_missing:
         return _counted(status.columns_missing, "has no statistics", "have no statistics")

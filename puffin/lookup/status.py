@@ -107,7 +107,7 @@ def table_status(name: str, opened: TableSnapshot, wanted: Wanted = Wanted()) ->
     state = opened.state
     columns = tuple(c for c in state.select_columns(wanted.columns) if c.field_id not in opened.unreadable)
     if opened.is_empty or not columns:
-        return TableStatus(
+        nothing = TableStatus(
             table=name,
             format=state.format,
             snapshot_id=opened.snapshot_id,
@@ -116,6 +116,7 @@ def table_status(name: str, opened: TableSnapshot, wanted: Wanted = Wanted()) ->
             health=BEST,
             reason="the table has no snapshot yet" if opened.is_empty else "no column can have statistics",
         )
+        return nothing if opened.is_empty else _beside_columns(opened, wanted, nothing)
     known = known_sketches(opened, [column.field_id for column in columns])
     plans = _plans(opened, known, columns)
     of_columns = readings_of_columns(opened, plans)
@@ -152,6 +153,20 @@ def table_status(name: str, opened: TableSnapshot, wanted: Wanted = Wanted()) ->
         more = opened_bytes([*of_columns, *beside]) - opened_bytes(of_columns)
         found = dataclasses.replace(found, bytes_beside=more)
     return dataclasses.replace(found, health=points, reason=reason)
+
+
+def _beside_columns(opened: TableSnapshot, wanted: Wanted, found: TableStatus) -> TableStatus:
+    """The status of a table of which no column gets statistics: its index, and values that should not be stored."""
+    index = _IndexCover.of(opened, wanted.index_columns)
+    found = dataclasses.replace(
+        found,
+        indexed_columns=index.columns,
+        index_files_missing=index.missing,
+        index_bytes_to_read=index.bytes,
+        columns_with_values=_with_values(opened, wanted.no_values),
+    )
+    points, reason = health([index.loss, *_upkeep(opened, (), {}, found)])
+    return found if points == BEST else dataclasses.replace(found, health=points, reason=reason)
 
 
 def _found(place: Place, patience: float) -> Iterator[FoundTable]:

@@ -90,7 +90,7 @@ def due(**conditions: Any) -> Rule:
         ({"age": DAY}, since(statistics_timestamp_ms=int((NOW - 8.6 * DAY) * 1000)), "statistics 8d old"),
         ({}, {"columns_missing": ("a",)}, "column a has no statistics"),
         ({}, {"columns_missing": ("a", "b")}, "2 columns have no statistics"),
-        ({}, {"statistics_snapshot_id": None, "health": 0}, "there are no statistics"),
+        ({}, {"statistics_snapshot_id": None, "columns_missing": ("a", "b"), "health": 0}, "there are no statistics"),
         ({"rows_changed": 0.0, "snapshots": 1, "age": 1}, {"health": 100}, None),
     ],
 )

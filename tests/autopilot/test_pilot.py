@@ -75,6 +75,26 @@ def test_columns_of_the_policy_are_those_that_get_statistics(lake: Path, pilot_o
     assert set(states(pilot).values()) == {FRESH}
 
 
+def test_values_leave_and_the_index_is_built_where_no_column_matches(lake: Path, pilot_of: Callable[..., Any]) -> None:
+    """Such as a rule whose columns are those of other tables."""
+    analyze(str(lake / "a"))
+    events: list[Event] = []
+    beside = "no-values: ['*'], index-columns: [k], due: {at-most-every: 0s}"
+    pilot = pilot_of(f"rules: [{{columns: [other], {beside}}}]\n", events.append)
+    pilot.run(once=True)
+    assert {Path(each.table).name: (each.action, each.outcome) for each in events} == {
+        "a": ("statistics and index", DONE),
+        "b": ("index", DONE),
+        "c": ("index", DONE),
+    }
+    assert {(each.column.name, each.to_json()["min"]) for each in ndv(str(lake / "a")).columns} == {
+        ("k", None),
+        ("s", None),
+    }
+    assert set(states(pilot).values()) == {FRESH}
+    assert all(each.seen.status.indexed_columns == ("k",) for each in pilot.look())
+
+
 def test_values_that_the_policy_forbids_leave_current_statistics(lake: Path, pilot_of: Callable[..., Any]) -> None:
     """Also those of a column that gets no statistics any more. The other columns keep theirs, and nothing is read."""
     analyze(str(lake / "a"))
