@@ -115,7 +115,9 @@ class Limits:
     driver_bytes: int = 1024 * MIB
 
     def local(self, now: datetime.datetime) -> datetime.datetime:
-        return now.astimezone(zoneinfo.ZoneInfo(self.time_zone))
+        # UTC needs no database of time zones, which small images lack.
+        is_utc = self.time_zone == "UTC"
+        return now.astimezone(datetime.timezone.utc if is_utc else zoneinfo.ZoneInfo(self.time_zone))
 
     def day(self, now: datetime.datetime) -> str:
         """The day that bytes read now count for."""

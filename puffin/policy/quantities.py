@@ -119,10 +119,14 @@ def hours(text: str) -> Hours:
 
 
 def time_zone(text: str) -> str:
+    """The name of a time zone that this system knows, as it knows UTC without a database of time zones."""
     try:
-        zoneinfo.ZoneInfo(text)
+        if text != "UTC":
+            zoneinfo.ZoneInfo(text)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as exc:
-        raise WrongValue("a time zone such as UTC or Europe/Berlin") from exc
+        if zoneinfo.available_timezones():
+            raise WrongValue("a time zone such as UTC or Europe/Berlin") from exc
+        raise WrongValue("UTC, since this system has no database of time zones (run pip install tzdata)") from exc
     return text
 
 

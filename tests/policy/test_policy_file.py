@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import sys
+import zoneinfo
 from pathlib import Path
 
 import pytest
@@ -100,6 +102,24 @@ def test_every_key_reaches_the_policy() -> None:
     assert (policy.event_webhook, policy.questions) == (
         "https://hooks.example/puffin",
         "http://127.0.0.1:8680/v1/plans",
+    )
+
+
+def test_system_without_time_zones_knows_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small image has none; the error says what to install."""
+    noon = datetime.datetime(2026, 1, 5, 12, tzinfo=datetime.timezone.utc)
+    monkeypatch.setitem(sys.modules, "tzdata", None)  # another place of the database
+    zoneinfo.reset_tzpath(to=())
+    zoneinfo.ZoneInfo.clear_cache()
+    try:
+        limits = parse_policy("roots: [a]\nlimits: {time-zone: UTC, hours: 11:00-13:00}\n", "p.yaml").limits
+        assert (limits.day(noon), limits.may_start(noon)) == ("2026-01-05", True)
+        (mistake,) = mistakes_of("roots: [a]\nlimits: {time-zone: Europe/Berlin}\n")
+    finally:
+        zoneinfo.reset_tzpath()
+    assert mistake == (
+        "2: limits.time-zone: expected UTC, since this system has no database of time zones (run pip install tzdata), "
+        "found 'Europe/Berlin'"
     )
 
 
