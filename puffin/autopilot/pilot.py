@@ -19,10 +19,10 @@ from puffin.autopilot.counts import Counts
 from puffin.autopilot.decide import BROKEN, DUE, FRESH, NEVER, Verdict, decide, spread, within
 from puffin.autopilot.events import FAILED, SKIPPED, Event, publish
 from puffin.autopilot.ledger import Ledger
-from puffin.autopilot.look import Watcher
+from puffin.autopilot.look import Watcher, told
 from puffin.autopilot.questions import Asked, questions
 from puffin.autopilot.spark_sessions import SparkSessions
-from puffin.autopilot.worker import Worker, utc
+from puffin.autopilot.worker import Worker, event_of, utc
 from puffin.policy.model import Policy
 
 _TICK = 5.0  # seconds between chores: idle sessions end, the budget is counted
@@ -167,10 +167,14 @@ class Autopilot:
         return self._ledger.unclean(turns, every, now - self.policy.look_every)
 
     def _work(self, verdict: Verdict, *, is_unclean: bool) -> None:
-        if verdict.state == DUE and self._worker.run(verdict):
-            self._last[verdict.seen.key] = FRESH, "it was run since the last look"
-        if is_unclean and self._worker.clean(verdict):
-            self._ledger.cleaned(verdict.seen.key, time.time())
+        key, action = verdict.seen.key, verdict.action or "clean"
+        try:
+            if verdict.state == DUE and self._worker.run(verdict):
+                self._last[key] = FRESH, "it was run since the last look"
+            if is_unclean and self._worker.clean(verdict):
+                self._ledger.cleaned(key, time.time())
+        except Exception as exc:  # noqa: BLE001 - nobody asks the future for it
+            self._tell(event_of(verdict, action, FAILED, verdict.why, error=told(exc, key)))
 
     def _until(self, done: Callable[[], bool]) -> None:
         """Do chores until something is done, or the autopilot is stopped."""

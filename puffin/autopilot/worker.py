@@ -124,9 +124,9 @@ class Worker:
         try:
             verdict = judge(look_at(planned.seen.covered), time.time(), self.past())
             if verdict.state == BROKEN:
-                return _event(planned, planned.action, FAILED, planned.why, error=verdict.why)
+                return event_of(planned, planned.action, FAILED, planned.why, error=verdict.why)
             if verdict.state != DUE:
-                return _event(planned, planned.action, SKIPPED, verdict.why)
+                return event_of(planned, planned.action, SKIPPED, verdict.why)
             with self._sparks.lend(verdict.bytes) as spark:
                 for each in run_table(verdict, self._policy.limits.driver_bytes, spark, self._progress):
                     work = work.plus(each)
@@ -136,7 +136,7 @@ class Worker:
                 # What a failed run has read is not known; the estimate is what it could have been.
                 work = dataclasses.replace(work, bytes_read=verdict.bytes)
         elapsed = time.monotonic() - started
-        return _event(verdict, verdict.action, outcome, verdict.why, work=work, elapsed_seconds=elapsed, error=error)
+        return event_of(verdict, verdict.action, outcome, verdict.why, work=work, elapsed_seconds=elapsed, error=error)
 
     def _clean_claimed(self, verdict: Verdict, schedule: CleaningSchedule) -> None:
         started, error, reason = time.monotonic(), None, "scheduled"
@@ -149,7 +149,7 @@ class Worker:
         except Exception as exc:  # noqa: BLE001 - as above
             error = told(exc, verdict.seen.key)
         outcome, elapsed = DONE if error is None else FAILED, time.monotonic() - started
-        self._tell(_event(verdict, "clean", outcome, reason, elapsed_seconds=elapsed, error=error))
+        self._tell(event_of(verdict, "clean", outcome, reason, elapsed_seconds=elapsed, error=error))
 
     def _remember(self, key: str, event: Event) -> None:
         now = time.time()
@@ -175,7 +175,7 @@ def utc() -> datetime.datetime:
     return datetime.datetime.now(datetime.timezone.utc)
 
 
-def _event(verdict: Verdict, action: str, outcome: str, reason: str, **of_run: Any) -> Event:
+def event_of(verdict: Verdict, action: str, outcome: str, reason: str, **of_run: Any) -> Event:
     """An event that happens now; ``of_run`` are other fields of it, if anything ran."""
     table, catalog, now = verdict.seen.name, verdict.seen.catalog, time.time()
     return Event(seconds=now, table=table, catalog=catalog, action=action, outcome=outcome, reason=reason, **of_run)

@@ -20,6 +20,7 @@ from puffin.autopilot import worker
 from puffin.autopilot.broken import BrokenTables
 from puffin.autopilot.decide import BROKEN, DUE, FRESH, HELD, Verdict
 from puffin.autopilot.events import DONE, FAILED, SKIPPED, Event
+from puffin.autopilot.ledger import Ledger
 from puffin.autopilot.look import CoveredTable, SeenTable
 from puffin.autopilot.pilot import Autopilot
 from puffin.errors import StorageError
@@ -163,6 +164,23 @@ def test_failure_before_a_run_is_an_event(
     pilot_of("", events.append).run(once=True)
     errors = {f"internal error: ValueError('a fault of ours at {name}')" for name in "abc"}
     assert {(event.outcome, event.error) for event in events} == {(FAILED, error) for error in errors}
+
+
+def test_failure_to_begin_a_run_is_an_event(
+    pilot_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_: Any) -> bool:
+        raise ValueError("no such day")
+
+    monkeypatch.setattr(Ledger, "reserve", fails)
+    events: list[Event] = []
+    pilot = pilot_of("", events.append)
+    pilot.run(once=True)
+    assert [(each.action, each.outcome, each.error) for each in events] == [
+        ("statistics", FAILED, "internal error: ValueError('no such day')")
+    ] * 3
+    assert len([record for record in caplog.records if record.exc_info and record.levelname == "ERROR"]) == 3
+    assert 'runs_total{action="statistics",outcome="failed"} 3' in pilot.counts.render()
 
 
 def test_table_that_cannot_be_written_spends_no_budget(
