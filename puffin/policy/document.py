@@ -223,7 +223,7 @@ def _url(text: str) -> str:
 
 
 def _local(text: str, file: str) -> str:
-    if not text or "://" in text:
+    if not text or "://" in text or "\0" in text:
         raise WrongValue("a local path")
     path = os.path.join(os.path.dirname(file), text)  # noqa: PTH118, PTH120 - Path would drop a leading ./
     if ".." not in text.split("/"):

@@ -262,6 +262,7 @@ def test_mistake_in_a_rule_is_one_line(rule: str, said: str) -> None:
         ("clean: {older-than: 7d}", "clean: expected the key every, found none"),
         ("clean: {every: 1d, older-than: 5m}", "clean.older-than: expected a duration of 1h or more, such as 7d, found '5m'"),
         ("state: s3://bucket/state", "state: expected a local path, found 's3://bucket/state'"),
+        ('events: {file: "a\\0b"}', "events.file: expected a local path, found 'a\\x00b'"),
         ("events: {webhook: hooks.example}", "events.webhook: expected a URL that begins with http:// or https://, found 'hooks.example'"),
         ("questions: 'http://[a'", "questions: expected a URL that begins with http:// or https://, found 'http://[a'"),
         ("roots: [/b]", "roots: expected the key once, found it twice"),
