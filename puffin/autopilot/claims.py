@@ -30,7 +30,8 @@ class Claims:
     @contextlib.contextmanager
     def hold(self, table: str) -> Iterator[bool]:
         """Claim the table at a location in the block; yields whether no other instance has claimed it."""
-        name = f"{hashlib.sha256(table.encode()).hexdigest()[:32]}.lock"
+        digest = hashlib.sha256(table.encode(errors="surrogatepass")).hexdigest()  # the name may be no UTF-8
+        name = f"{digest[:32]}.lock"
         with contextlib.ExitStack() as held:
             yield all(held.enter_context(_claim(directory / name)) for directory in self._directories)
 

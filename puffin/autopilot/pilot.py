@@ -119,13 +119,13 @@ class Autopilot:
                 try:
                     verdicts = self.look()
                     self._broken.log(verdicts)
+                    futures = [future for future in futures if not (future.cancel() or future.done())]
+                    futures += self._submit(pool, verdicts)
                 except Exception:
                     if once:
                         raise
                     _log.exception("the look at the tables failed, please report it")  # healthz tells if it stays so
                     verdicts = []
-                futures = [future for future in futures if not (future.cancel() or future.done())]
-                futures += self._submit(pool, verdicts)
                 self._until(lambda: not _left(futures) if once else time.monotonic() - began >= self.policy.look_every)  # noqa: B023
                 if once:
                     break
@@ -163,7 +163,7 @@ class Autopilot:
         now, every = time.time(), self.policy.clean.every
         keys = [verdict.seen.key for verdict in verdicts]
         # Turns have their phases, so that not all tables are cleaned at once.
-        turns = {key: now - (now - zlib.crc32(key.encode()) % every) % every for key in keys}
+        turns = {key: now - (now - zlib.crc32(key.encode(errors="surrogatepass")) % every) % every for key in keys}
         return self._ledger.unclean(turns, every, now - self.policy.look_every)
 
     def _work(self, verdict: Verdict, *, is_unclean: bool) -> None:

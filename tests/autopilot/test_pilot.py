@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import logging
 import os
 import shutil
 import threading
@@ -368,6 +369,45 @@ def test_stop_ends_a_loop_and_leaves_nothing_claimed(lake: Path, pilot_of: Calla
     thread.join(10)
     assert not thread.is_alive()
     assert [file.name for file in (lake.parent / "state").rglob("*") if file.suffix == ".lock"] == ["autopilot.lock"]
+
+
+def test_directory_with_no_utf8_name_does_not_stop_the_others(
+    lake: Path, pilot_of: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its data files cannot be opened; it is cleaned nevertheless."""
+    caplog.set_level(logging.CRITICAL, "puffin.autopilot.pilot")  # pytest's workers cannot send a log with the name
+    (lake / "a").rename(lake / os.fsdecode(b"a\xff"))
+    events: list[Event] = []
+    pilot = pilot_of("clean: {every: 1s, older-than: 1h}\n", events.append)
+    pilot.run(once=True)
+    failed = [each for each in events if each.outcome != DONE]
+    assert [(each.table[-2:], each.action) for each in failed] == [("a\udcff", "statistics")]
+    assert "internal error" not in (failed[0].error or "")
+    assert len([each for each in events if each.action == "clean"]) == 3
+
+
+def test_loop_goes_on_after_tables_that_cannot_be_queued(
+    pilot_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    ran = threading.Event()
+    pilot = pilot_of("look-every: 1s\n", lambda _: ran.set())
+    submit, asked = pilot._submit, []
+
+    def fail_once(*given: Any) -> Any:
+        asked.append(given)
+        if len(asked) == 1:
+            raise ValueError("no turn")
+        return submit(*given)
+
+    monkeypatch.setattr(pilot, "_submit", fail_once)
+    thread = threading.Thread(target=pilot.run)
+    thread.start()
+    try:
+        assert ran.wait(60)
+    finally:
+        pilot.stop()
+        thread.join()
+    assert "please report it" in caplog.text
 
 
 def test_loop_follows_new_tables_and_commits(lake: Path, pilot_of: Callable[..., Any]) -> None:
