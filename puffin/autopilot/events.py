@@ -5,21 +5,20 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
-import logging
 import urllib.error
 import urllib.request
 from http.client import HTTPException
 from typing import Any
+from urllib.parse import urlsplit
 
-from puffin.errors import in_one_line
+from puffin.autopilot.outages import Outages
+from puffin.errors import StorageError, in_one_line
 from puffin.policy.model import Policy
 from puffin.storage.appending import append_whole
 
 DONE, FAILED, SKIPPED, INTERRUPTED = "done", "failed", "skipped", "interrupted"
 
 _SECONDS = 5
-
-_log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,20 +78,44 @@ class Event:
         }
 
 
-def publish(event: Event, policy: Policy) -> None:
-    """Send an event to where the policy says; what goes wrong with that is logged."""
-    data = json.dumps(event.to_json()).encode()
-    if policy.event_file is not None:
-        try:
-            append_whole(policy.event_file, data + b"\n")
-        except OSError as exc:
-            _log.warning("%s: the event is not written: %s", policy.event_file, exc)
-    if policy.event_webhook is not None:
-        request = urllib.request.Request(  # noqa: S310 - the policy's schema takes http and https alone
-            policy.event_webhook, data, {"Content-Type": "application/json"}, method="POST"
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=_SECONDS):  # noqa: S310 - as above
-                pass
-        except (OSError, ValueError, HTTPException) as exc:
-            _log.warning("%s: the event is not sent: %s", policy.event_webhook, in_one_line(exc))
+class Publisher:
+    """
+    Sends events to where a policy says; what goes wrong with that later is logged.
+
+    Raises StorageError if the file of events cannot be written. Methods may be called in any thread.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._outages = Outages()
+        if policy.event_file is not None:
+            try:
+                append_whole(policy.event_file, b"")
+            except OSError as exc:
+                raise StorageError(f"{policy.event_file}: expected a file for the autopilot's events: {exc}") from exc
+
+    def publish(self, event: Event) -> None:
+        """Send an event."""
+        data = json.dumps(event.to_json()).encode()
+        file, webhook = self._policy.event_file, self._policy.event_webhook
+        if file is not None:
+            try:
+                append_whole(file, data + b"\n")
+                self._outages.worked(file)
+            except OSError as exc:
+                self._outages.failed(file, "the event is not written", exc)
+        if webhook is not None:
+            request = urllib.request.Request(  # noqa: S310 - the policy's schema takes http and https alone
+                webhook, data, {"Content-Type": "application/json"}, method="POST"
+            )
+            try:
+                with urllib.request.urlopen(request, timeout=_SECONDS):  # noqa: S310 - as above
+                    self._outages.worked(_server_of(webhook))
+            except (OSError, ValueError, HTTPException) as exc:
+                self._outages.failed(_server_of(webhook), "the event is not sent", in_one_line(exc))
+
+
+def _server_of(url: str) -> str:
+    """The server of a URL, whose other parts may have a token."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"

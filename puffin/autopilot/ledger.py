@@ -13,7 +13,6 @@ import copy
 import dataclasses
 import fcntl
 import json
-import logging
 import math
 import operator
 import os
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from puffin.autopilot.decide import Failure
+from puffin.autopilot.outages import Outages
 from puffin.errors import StorageError
 from puffin.policy.model import Retry
 
@@ -31,8 +31,6 @@ _LONGEST_ERROR = 500
 _PERIODS_KEPT = 10
 
 _T = TypeVar("_T")
-
-_log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(slots=True)
@@ -90,6 +88,7 @@ class Ledger:
     def __init__(self, directory: str | None, *, writes: bool = True) -> None:
         self._file = None if directory is None else Path(directory, _FILE)
         self._guard = threading.Lock()
+        self._outages = Outages()
         self._kept = _Kept()
         self._stored = _Kept()  # as it was read or written last
         if self._file is not None:
@@ -99,7 +98,7 @@ class Ledger:
                     self._file.with_name(_LOCK).open("ab").close()
                 else:
                     with contextlib.suppress(PermissionError):  # what is not known is logged
-                        _read(self._file)
+                        self._read(self._file)
             except OSError as exc:
                 raise StorageError(f"{directory}: expected a directory for the autopilot's state: {exc}") from exc
 
@@ -181,10 +180,10 @@ class Ledger:
                 if write:
                     lock = cleanup.enter_context(self._file.with_name(_LOCK).open("ab"))
                     fcntl.flock(lock, fcntl.LOCK_EX)
-                now = _read(self._file)
+                now = self._read(self._file)
                 self._kept, self._stored = self._kept.since(self._stored, now), now
             except OSError as exc:
-                _log.warning("%s: the state is not known: %s", self._file, exc)
+                self._outages.failed(str(self._file), "the state is not known", exc)
                 write = False  # it would undo what others have stored
             yield self._kept
             if write:
@@ -193,20 +192,20 @@ class Ledger:
                     new.write_text(json.dumps(dataclasses.asdict(self._kept)))
                     os.replace(new, self._file)  # noqa: PTH105 - the same, one call
                     self._stored = copy.deepcopy(self._kept)
+                    self._outages.worked(str(self._file))
                 except OSError as exc:
-                    _log.warning("%s: the state is not kept: %s", self._file, exc)
+                    self._outages.failed(str(self._file), "the state is not kept", exc)
+
+    def _read(self, file: Path) -> _Kept:
+        """What is stored; nothing if there is no file, or it is not what we write."""
+        try:
+            return _Kept.of_json(json.loads(file.read_bytes()))
+        except FileNotFoundError:
+            return _Kept()
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as exc:
+            self._outages.failed(str(file), "the state is begun again", repr(exc))
+            return _Kept()
 
 
 def _changes(old: Mapping[str, _T], new: Mapping[str, _T]) -> dict[str, _T]:
     return {key: value for key, value in new.items() if old.get(key) != value}
-
-
-def _read(file: Path) -> _Kept:
-    """What is stored; nothing if there is no file, or it is not what we write."""
-    try:
-        return _Kept.of_json(json.loads(file.read_bytes()))
-    except FileNotFoundError:
-        return _Kept()
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as exc:
-        _log.warning("%s: the state is begun again: %s", file, exc)
-        return _Kept()

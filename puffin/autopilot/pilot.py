@@ -6,6 +6,7 @@ Tables that still wait for a thread when the next look begins are queued again, 
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import random
 import threading
@@ -17,7 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from puffin.autopilot.broken import BrokenTables
 from puffin.autopilot.counts import Counts
 from puffin.autopilot.decide import BROKEN, DUE, FRESH, NEVER, Verdict, decide, spread, within
-from puffin.autopilot.events import FAILED, SKIPPED, Event, publish
+from puffin.autopilot.events import FAILED, SKIPPED, Event, Publisher
 from puffin.autopilot.ledger import Ledger
 from puffin.autopilot.look import Watcher, told
 from puffin.autopilot.questions import Asked, questions
@@ -40,7 +41,7 @@ class Autopilot:
     Args:
         listener: Told of each run, in the thread that ran it. What it raises does not end the run.
         verbose: Let Spark print.
-        writes: Whether there is to be a state; a dry run uses the one that is there.
+        writes: Whether there are to be a state and events; a dry run uses the state that is there.
         stopped: Set to stop it, as `stop` does.
 
     Attributes:
@@ -63,6 +64,7 @@ class Autopilot:
         self._untold: Exception | None = None
         self._watcher = Watcher(policy)
         self._ledger = Ledger(policy.state, writes=writes)
+        self._publisher = Publisher(policy if writes else dataclasses.replace(policy, event_file=None))
         self._sparks = SparkSessions(policy.spark, verbose=verbose)
         self._seed = random.getrandbits(32)
         self._stopped = stopped or threading.Event()
@@ -194,7 +196,7 @@ class Autopilot:
         message = event.error or event.reason
         _log.log(level, "%s: %s %s: %s", event.table, event.action, event.outcome, message, extra=about)
         if event.outcome != SKIPPED:
-            publish(event, self.policy)
+            self._publisher.publish(event)
         if self._listener is not None:
             try:
                 self._listener(event)

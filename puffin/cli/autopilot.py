@@ -89,8 +89,8 @@ def command(
     if dry_run:
         verdicts = pilot.look()
     else:
-        is_one_line = once and not stderr.is_json  # the last line names what is broken
-        with contextlib.nullcontext() if is_one_line else errors_shown("puffin.autopilot", stderr):
+        is_one_line = once and not stderr.is_json  # the last line names what is broken, but not what is lost
+        with errors_shown("puffin.autopilot.outages" if is_one_line else "puffin.autopilot", stderr):
             verdicts = until_stopped(pilot, lambda: pilot.run(once=once))
     if once or dry_run:
         _end(ctx, pilot, verdicts, events)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import shutil
 import socket
 import threading
 import urllib.error
@@ -15,9 +16,9 @@ import pytest
 
 from puffin.autopilot.counts import Counts
 from puffin.autopilot.endpoint import Endpoint
-from puffin.autopilot.events import DONE, Event, WorkDone, publish
+from puffin.autopilot.events import DONE, Event, Publisher, WorkDone
 from puffin.autopilot.questions import Asked, questions
-from puffin.errors import SetupError, UsageError
+from puffin.errors import SetupError, StorageError, UsageError
 from puffin.policy.model import Policy
 from tests import http_server
 
@@ -47,19 +48,42 @@ def webhook() -> Iterator[tuple[str, list[bytes]]]:
 
 def test_webhook_gets_the_event(webhook: tuple[str, list[bytes]]) -> None:
     url, bodies = webhook
-    publish(EVENT, Policy(file="p", event_webhook=url))
+    Publisher(Policy(file="p", event_webhook=url)).publish(EVENT)
     (body,) = bodies
     assert json.loads(body) == EVENT.to_json()
     assert EVENT.to_json()["time"] == "1970-01-01T00:00:00.000+00:00"
 
 
-def test_event_that_cannot_be_sent_is_logged_alone(caplog: pytest.LogCaptureFixture) -> None:
-    policy = Policy(file="p", event_file="/no/such/directory/events", event_webhook="http://127.0.0.1:9/")
-    publish(EVENT, policy)
-    assert [record.getMessage().partition(": the event")[0] for record in caplog.records] == [
-        "/no/such/directory/events",
-        "http://127.0.0.1:9/",
+def test_event_that_cannot_be_sent_is_an_error_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Until one was sent; what the URL has beside the server is not told, since it may be a token."""
+    publisher = Publisher(Policy(file="p", event_webhook="http://me:secret@127.0.0.1:9/secret?secret"))
+    for _ in range(2):
+        publisher.publish(EVENT)
+    assert [(record.levelname, record.getMessage()[:42]) for record in caplog.records] == [
+        ("ERROR", "http://127.0.0.1:9: the event is not sent:"),
+        ("WARNING", "http://127.0.0.1:9: the event is not sent:"),
     ]
+    assert "secret" not in caplog.text
+
+
+def test_event_that_cannot_be_written_is_an_error_again_after_one_that_was(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "made" / "events"
+    file.parent.mkdir()
+    publisher = Publisher(Policy(file="p", event_file=str(file)))
+    for is_there in (False, False, True, False):
+        if is_there:
+            file.parent.mkdir()
+        else:
+            shutil.rmtree(file.parent, ignore_errors=True)
+        publisher.publish(EVENT)
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING", "ERROR"]
+
+
+def test_file_of_events_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"expected a file for the autopilot's events: .*No such file"):
+        Publisher(Policy(file="p", event_file=str(tmp_path / "no" / "events")))
 
 
 def test_server_that_does_not_speak_http_is_logged_alone(caplog: pytest.LogCaptureFixture) -> None:
@@ -75,10 +99,10 @@ def test_server_that_does_not_speak_http_is_logged_alone(caplog: pytest.LogCaptu
 
     threading.Thread(target=answer, daemon=True).start()
     url = f"http://127.0.0.1:{server.getsockname()[1]}/"
-    publish(EVENT, Policy(file="p", event_webhook=url))
+    Publisher(Policy(file="p", event_webhook=url)).publish(EVENT)
     assert questions(url, Asked()) == {}
     assert [record.getMessage() for record in caplog.records] == [
-        f"{url}: the event is not sent: SSH-2.0-OpenSSH_9.0",
+        f"{url.rstrip('/')}: the event is not sent: SSH-2.0-OpenSSH_9.0",
         f"{url}: what planners ask for is not known: SSH-2.0-OpenSSH_9.0",
     ]
     server.close()
@@ -89,10 +113,11 @@ def test_event_that_does_not_fit_on_the_disk_leaves_no_part_of_a_line(
 ) -> None:
     file = tmp_path / "events.jsonl"
     file.write_text("{}\n")
+    publisher = Publisher(Policy(file="p", event_file=str(file)))
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
     try:
-        publish(EVENT, Policy(file="p", event_file=str(file)))
+        publisher.publish(EVENT)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert file.read_text() == "{}\n"

@@ -159,13 +159,15 @@ def test_directory_that_cannot_be_written_is_an_error_for_a_run_and_readable_for
     assert Ledger(str(tmp_path), writes=False).spent("Mon") == 50
 
 
-def test_budget_holds_while_the_disk_is_full(tmp_path: Path) -> None:
+def test_budget_holds_while_the_disk_is_full(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     ledger = Ledger(str(tmp_path))
     assert ledger.reserve(50, "Mon", 100)
     full = tmp_path / "autopilot.new"
     full.mkdir()  # cannot be written, whoever runs the tests
     assert ledger.reserve(50, "Mon", 100)
     assert (ledger.spent("Mon"), ledger.reserve(1, "Mon", 100)) == (100, False)
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
+    assert "autopilot.json: the state is not kept: " in caplog.text
     full.rmdir()
     ledger.settle(50, 20, "Mon")
     assert Ledger(str(tmp_path)).spent("Mon") == 70

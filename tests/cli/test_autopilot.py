@@ -163,6 +163,19 @@ def test_json_has_a_line_for_each_table_that_is_broken_or_failed(puffin: Callabl
     assert (count["message"], count["level"]) == ("2 of 2 tables failed", "ERROR")
 
 
+def test_what_is_lost_of_one_run_is_said(puffin: Callable[..., Any], policy: Path) -> None:
+    """Not only with --verbose; a file that cannot be made ends the command at once."""
+    policy.write_text("roots: [lake]\nevents: {file: no/events, webhook: 'http://127.0.0.1:9/'}\n")
+    run = puffin("autopilot", "--policy", policy, "--once")
+    assert (run.code, run.text) == (1, "")
+    assert "expected a file for the autopilot's events" in run.stderr
+    policy.write_text("roots: [lake]\nevents: {webhook: 'http://127.0.0.1:9/'}\n")
+    run = puffin("autopilot", "--policy", policy, "--once")
+    assert (run.code, run.text.splitlines()[-1]) == (0, "2 of 2 tables ran")
+    (line,) = run.stderr.splitlines()
+    assert line.startswith("puffin: http://127.0.0.1:9: the event is not sent: ")
+
+
 def test_address_of_metrics_is_a_line_of_json_too(puffin: Callable[..., Any], policy: Path) -> None:
     run = puffin("autopilot", "--policy", policy, "--dry-run", "--metrics-port", "0", "--log-format", "json")
     assert run.code == 0

@@ -1,0 +1,26 @@
+"""
+Logs what cannot be written or sent: the first failure of each place as an error, which is printed, and those that
+follow as warnings.
+"""
+
+from __future__ import annotations
+
+import logging
+
+_log = logging.getLogger(__name__)
+
+
+class Outages:
+    """The places that fail now. Methods may be called in any thread."""
+
+    def __init__(self) -> None:
+        self._failing = set[str]()
+
+    def failed(self, place: str, what: str, error: object) -> None:
+        """Log that something has failed at a place, and what this means."""
+        _log.log(logging.WARNING if place in self._failing else logging.ERROR, "%s: %s: %s", place, what, error)
+        self._failing.add(place)
+
+    def worked(self, place: str) -> None:
+        """The next failure at a place is news again."""
+        self._failing.discard(place)
