@@ -9,7 +9,6 @@ later.
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
 import fcntl
 import json
@@ -24,7 +23,7 @@ from typing import Any, TypeVar
 from puffin.autopilot.decide import Failure
 from puffin.autopilot.outages import Outages
 from puffin.errors import StorageError
-from puffin.policy.model import Retry
+from puffin.policy.model import DAY, Retry
 
 _FILE, _LOCK = "autopilot.json", "autopilot.lock"
 _LONGEST_ERROR = 500
@@ -55,6 +54,13 @@ class _Kept:
                 raise ValueError(f"expected a number, found {number}")
         "".join([document["day"] or "", *(failure.error for failure in failures.values())])  # all have to be texts
         return cls(document["day"], document["spent"], cleaned, failures)
+
+    def to_json(self) -> dict[str, Any]:
+        failures = {key: {"count": of.count, "error": of.error, "until": of.until} for key, of in self.failures.items()}
+        return {"day": self.day, "spent": self.spent, "cleaned": self.cleaned, "failures": failures}
+
+    def copy(self) -> _Kept:
+        return dataclasses.replace(self, cleaned=dict(self.cleaned), failures=dict(self.failures))
 
     def since(self, stored: _Kept, now: _Kept) -> _Kept:
         """What is stored ``now``, and what has come here since it was ``stored``."""
@@ -91,6 +97,7 @@ class Ledger:
         self._outages = Outages()
         self._kept = _Kept()
         self._stored = _Kept()  # as it was read or written last
+        self._content: bytes | None = None  # the same as bytes
         if self._file is not None:
             try:
                 if writes:
@@ -98,7 +105,7 @@ class Ledger:
                     self._file.with_name(_LOCK).open("ab").close()
                 else:
                     with contextlib.suppress(PermissionError):  # what is not known is logged
-                        self._read(self._file)
+                        _content(self._file)
             except OSError as exc:
                 raise StorageError(f"{directory}: expected a directory for the autopilot's state: {exc}") from exc
 
@@ -118,7 +125,14 @@ class Ledger:
                 kept.spent = max(0, kept.spent + actual - reserved)
 
     def failed(self, key: str, error: str, retry: Retry, now: float) -> None:
+        """
+        A run has failed, ``now`` in seconds since the epoch.
+
+        Failures that were not tried again for long after their wait are forgotten: their tables are gone.
+        """
+        oldest = now - max(retry.most, DAY)
         with self._changing() as kept:
+            kept.failures = {name: each for name, each in kept.failures.items() if each.until > oldest}
             count = kept.failures[key].count + 1 if key in kept.failures else 1
             kept.failures[key] = Failure(count, error[:_LONGEST_ERROR], now + retry.wait(count))
 
@@ -180,31 +194,41 @@ class Ledger:
                 if write:
                     lock = cleanup.enter_context(self._file.with_name(_LOCK).open("ab"))
                     fcntl.flock(lock, fcntl.LOCK_EX)
-                now = self._read(self._file)
-                self._kept, self._stored = self._kept.since(self._stored, now), now
+                self._take(_content(self._file))
             except OSError as exc:
                 self._outages.failed(str(self._file), "the state is not known", exc)
                 write = False  # it would undo what others have stored
             yield self._kept
             if write:
                 try:
+                    content = json.dumps(self._kept.to_json()).encode()
                     new = self._file.with_suffix(".new")
-                    new.write_text(json.dumps(dataclasses.asdict(self._kept)))
+                    new.write_bytes(content)
                     os.replace(new, self._file)  # noqa: PTH105 - the same, one call
-                    self._stored = copy.deepcopy(self._kept)
+                    self._content, self._stored = content, self._kept.copy()
                     self._outages.worked(str(self._file))
                 except OSError as exc:
                     self._outages.failed(str(self._file), "the state is not kept", exc)
 
-    def _read(self, file: Path) -> _Kept:
-        """What is stored; nothing if there is no file, or it is not what we write."""
+    def _take(self, content: bytes | None) -> None:
+        """Add what others have stored; nothing if the file is as it was, or if there is none, or it is not ours."""
+        if content == self._content:
+            return
+        now = _Kept()
         try:
-            return _Kept.of_json(json.loads(file.read_bytes()))
-        except FileNotFoundError:
-            return _Kept()
+            if content is not None:
+                now = _Kept.of_json(json.loads(content))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as exc:
-            self._outages.failed(str(file), "the state is begun again", repr(exc))
-            return _Kept()
+            self._outages.failed(str(self._file), "the state is begun again", repr(exc))
+        self._kept, self._stored, self._content = self._kept.since(self._stored, now), now, content
+
+
+def _content(file: Path) -> bytes | None:
+    """The bytes of a file; None if there is none."""
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        return None
 
 
 def _changes(old: Mapping[str, _T], new: Mapping[str, _T]) -> dict[str, _T]:

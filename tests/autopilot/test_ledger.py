@@ -240,6 +240,34 @@ def test_tables_that_were_dropped_long_ago_are_forgotten(tmp_path: Path) -> None
     assert kept == {"always": 1e9, **{f"of_day_{day}": 1e9 + day for day in range(90, 100)}}
 
 
+def test_failures_of_tables_that_are_gone_are_forgotten(tmp_path: Path) -> None:
+    """A table that is there is tried again soon after its wait, also under another policy with the same state."""
+    ledger, hour = Ledger(str(tmp_path)), 3600
+    for tried in range(100):
+        ledger.failed("always", "broken", Retry(), hour * tried)
+        ledger.failed(f"of_hour_{tried}", "broken", Retry(), hour * tried)
+    kept = json.loads((tmp_path / "autopilot.json").read_text())["failures"]
+    assert kept["always"]["count"] == 100
+    assert set(kept) == {"always", *(f"of_hour_{hour}" for hour in range(75, 100))}
+
+
+def test_file_is_parsed_again_only_if_others_have_changed_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = Ledger(str(tmp_path)), Ledger(str(tmp_path))
+    one.failed("a", "broken", Retry(), 1000)
+    two.failed("b", "broken", Retry(), 1000)
+    parsed, parse = [], json.loads
+
+    def counted(text: Any) -> Any:
+        parsed.append(text)
+        return parse(text)
+
+    monkeypatch.setattr(json, "loads", counted)
+    for _ in range(3):
+        assert set(one.failures()) == set(two.failures()) == {"a", "b"}
+        two.reserve(1, "Mon", None)
+    assert (two.spent("Mon"), len(parsed)) == (3, 3)
+
+
 def test_many_threads_lose_no_byte(tmp_path: Path) -> None:
     ledgers = [Ledger(str(tmp_path)) for _ in range(2)]
 
