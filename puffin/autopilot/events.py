@@ -49,7 +49,7 @@ class Event:
     Attributes:
         seconds: When the run ended, since the epoch.
         action: ``"statistics"``, ``"index"``, ``"statistics and index"`` or ``"clean"``.
-        outcome: ``"done"``, ``"failed"``, ``"skipped"`` (it was no longer due) or ``"interrupted"``.
+        outcome: ``"done"``, ``"failed"``, ``"skipped"`` (it was no longer due, or gone) or ``"interrupted"``.
         reason: Why it was run, or why it was skipped.
     """
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any
 
-from puffin.errors import PuffinError, UnsupportedError, UsageError, in_one_line, line_about
+from puffin.errors import PuffinError, TableNotFound, UnsupportedError, UsageError, in_one_line, line_about
 from puffin.load import FoundTable, Tables
 from puffin.lookup.calls import PATIENCE, Calls, unanswered
 from puffin.lookup.health import TableStatus
@@ -63,7 +63,7 @@ class SeenTable:
     """
     A table as its metadata shows it; ``policy`` and ``location`` are None if that cannot be read.
 
-    ``refusal`` says why no commit to it is possible, None if none is known.
+    ``refusal`` says why no commit to it is possible, None if none is known. ``is_gone``: there is no such table now.
     """
 
     covered: CoveredTable
@@ -71,6 +71,7 @@ class SeenTable:
     status: TableStatus
     location: str | None = None
     refusal: str | None = None
+    is_gone: bool = False
 
     @property
     def key(self) -> str:
@@ -243,7 +244,8 @@ def look_at(table: CoveredTable, opened: TableSnapshot | None = None) -> SeenTab
         status = table_status(name, opened, wanted)
         return SeenTable(table, policy, status, opened.state.location, _refusal(opened))
     except PuffinError as exc:
-        return SeenTable(table, policy, TableStatus.of_error(name, exc))
+        is_gone = isinstance(exc, TableNotFound)
+        return SeenTable(table, policy, TableStatus.of_error(name, exc), is_gone=is_gone)
 
 
 def _hanging(table: CoveredTable, patience: float) -> SeenTable:

@@ -122,7 +122,10 @@ class Worker:
         verdict = planned
         started, work, outcome, error = time.monotonic(), WorkDone(), DONE, None
         try:
-            verdict = judge(look_at(planned.seen.covered), time.time(), self.past())
+            seen = look_at(planned.seen.covered)
+            if seen.is_gone:
+                return event_of(planned, planned.action, SKIPPED, "the table is gone")
+            verdict = judge(seen, time.time(), self.past())
             if verdict.state == BROKEN:
                 return event_of(planned, planned.action, FAILED, planned.why, error=verdict.why)
             if verdict.state != DUE:

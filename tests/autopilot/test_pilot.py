@@ -274,6 +274,16 @@ def test_table_that_cannot_be_read_when_its_turn_comes_has_failed(lake: Path, pi
     assert [each.error for each in pilot._worker.past().failures.values()] == [failed.error]
 
 
+def test_table_that_is_gone_when_its_turn_comes_is_skipped(lake: Path, pilot_of: Callable[..., Any]) -> None:
+    events: list[Event] = []
+    pilot = pilot_of("", events.append)
+    (verdict,) = [each for each in pilot.look() if each.seen.name.endswith("/a")]
+    shutil.rmtree(lake / "a")
+    pilot._worker.run(verdict)
+    assert [(each.outcome, each.reason) for each in events] == [(SKIPPED, "the table is gone")]
+    assert pilot._worker.past().failures == {}
+
+
 def test_instances_on_one_machine_do_not_run_the_same_table(lake: Path, pilot_of: Callable[..., Any]) -> None:
     events: list[Event] = []
     pilots = [pilot_of("", events.append) for _ in range(2)]
