@@ -23,7 +23,11 @@ class Claims:
     """Claims in this user's directory for temporary files, and in another that instances share, if there is one."""
 
     def __init__(self, shared: str | None) -> None:
-        self._directories = [Path(tempfile.gettempdir(), f"puffin-autopilot-{os.getuid()}")]
+        self._directories: list[Path] = []
+        try:
+            self._directories.append(Path(tempfile.gettempdir(), f"puffin-autopilot-{os.getuid()}"))
+        except OSError as exc:
+            _log.info("tables are not claimed in a directory for temporary files: %s", exc)
         if shared is not None:
             self._directories.append(Path(shared, "running"))
 

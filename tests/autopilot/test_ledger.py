@@ -90,6 +90,21 @@ def test_claims_that_cannot_be_made_stop_nothing(tmp_path: Path, monkeypatch: An
         assert held
 
 
+def test_system_without_a_directory_for_temporary_files_claims_in_the_shared_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_directory() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.gettempdir", no_directory)
+    with (
+        Claims(None).hold("t") as alone,
+        Claims(str(tmp_path)).hold("t") as first,
+        Claims(str(tmp_path)).hold("t") as two,
+    ):
+        assert (alone, first, two) == (True, True, False)
+
+
 def test_failures_wait_longer_until_a_run_succeeds(tmp_path: Path) -> None:
     ledger = Ledger(str(tmp_path))
     waits = []
