@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import socket
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -11,6 +13,8 @@ from puffin.errors import SetupError, UsageError
 
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = 10
+
+_log = logging.getLogger(__name__)
 
 
 class Endpoint:
@@ -24,7 +28,7 @@ class Endpoint:
     def __init__(self, counts: Counts, host: str, port: int, patience: float) -> None:
         if not host:  # which would mean every interface
             raise UsageError("--metrics-host: expected a name or address to listen at, found none")
-        server = _ServerOverIPv6 if ":" in host else ThreadingHTTPServer
+        server = _ServerOverIPv6 if ":" in host else _Server
         try:
             self._server = server((host, port), _handler(counts, patience))
         except OSError as exc:
@@ -34,7 +38,14 @@ class Endpoint:
         threading.Thread(target=self._server.serve_forever, name="puffin-metrics", daemon=True).start()
 
 
-class _ServerOverIPv6(ThreadingHTTPServer):
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002 - of socketserver
+        """Log what went wrong with a request; a client that is gone is no error."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            _log.error("a request of %s failed, please report it", client_address, exc_info=True)
+
+
+class _ServerOverIPv6(_Server):
     address_family = socket.AF_INET6
 
 

@@ -6,11 +6,14 @@ import json
 import resource
 import shutil
 import socket
+import struct
 import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -137,6 +140,32 @@ def test_health_fails_when_no_look_has_ended_for_long() -> None:
         text = answer.read().decode()
     assert "puffin_autopilot_bytes_read_total 7\n" in text
     assert all(line.startswith(("#", "puffin_autopilot_")) for line in text.splitlines())
+
+
+def test_connection_that_is_reset_is_not_told(
+    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as those of a probe of ports. A bug is logged, and does not stand on stderr as it is."""
+    ended = threading.Semaphore(0)
+    shut = ThreadingHTTPServer.shutdown_request
+
+    def shut_and_tell(server: ThreadingHTTPServer, request: Any) -> None:
+        shut(server, request)
+        ended.release()
+
+    monkeypatch.setattr(ThreadingHTTPServer, "shutdown_request", shut_and_tell)
+    counts = Counts()
+    port = Endpoint(counts, "127.0.0.1", 0, patience=60).port
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # reset when it is closed
+    assert ended.acquire(timeout=60)
+    assert caplog.messages == []
+    monkeypatch.setattr(counts, "render", lambda: 1 // 0)
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        assert ended.acquire(timeout=60)
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("host", ["::1", "::"])
