@@ -18,12 +18,12 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from puffin.autopilot.broken import BrokenTables
 from puffin.autopilot.counts import Counts
 from puffin.autopilot.decide import BROKEN, DUE, FRESH, NEVER, Verdict, decide, spread, within
-from puffin.autopilot.events import FAILED, SKIPPED, Event, Publisher
+from puffin.autopilot.events import DONE, FAILED, SKIPPED, Event, Publisher
 from puffin.autopilot.ledger import Ledger
 from puffin.autopilot.look import Watcher, told
 from puffin.autopilot.questions import Asked, questions
 from puffin.autopilot.spark_sessions import SparkSessions
-from puffin.autopilot.worker import Worker, event_of, utc
+from puffin.autopilot.worker import SPENT, Worker, event_of, utc
 from puffin.policy.model import Policy
 
 _TICK = 5.0  # seconds between chores: idle sessions end, the budget is counted
@@ -70,6 +70,7 @@ class Autopilot:
         self._stopped = stopped or threading.Event()
         self._worker = Worker(policy, self._ledger, self._watcher, self._sparks, self._stopped, self._tell)
         self._last: dict[str, tuple[str, str]] = {}
+        self._outcomes: dict[str, str] = {}
         self._broken = BrokenTables()
 
     def look(self) -> list[Verdict]:
@@ -78,6 +79,7 @@ class Autopilot:
         seen = self._watcher.look()
         now = time.time()
         verdicts = decide(seen, now, self._worker.past(), questions(self.policy.questions, self.asked))
+        self._outcomes = {}
         self._last = {each.seen.key: (each.state, each.why) for each in verdicts}
         self.counts.look(verdicts, now, time.monotonic() - started)
         self._count_budget()
@@ -94,12 +96,11 @@ class Autopilot:
 
     def why_not_now(self) -> str | None:
         """Why no table may start now; None if one may."""
-        limits = self.policy.limits
-        if self.is_stopped:
-            return "stopped"
-        if not limits.may_start(utc()):
-            return f"outside {limits.hours} {limits.time_zone}"
-        return "today's budget is spent" if self.budget_left() == 0 else None
+        return self._worker.why_not() or (SPENT if self.budget_left() == 0 else None)
+
+    def outcome(self, key: str) -> str | None:
+        """How the last run of a table ended, or why it was not run, as `Worker.run` says; None if none was tried."""
+        return self._outcomes.get(key)
 
     def budget_left(self) -> int | None:
         """The bytes that may be read today; None without a limit."""
@@ -128,9 +129,13 @@ class Autopilot:
                         raise
                     _log.exception("the look at the tables failed, please report it")  # healthz tells if it stays so
                     verdicts = []
-                self._until(lambda: not _left(futures) if once else time.monotonic() - began >= self.policy.look_every)  # noqa: B023
                 if once:
+                    self._until_done(futures)
+                    while not self.is_stopped and (again := self._affordable(verdicts)):
+                        futures += self._submit(pool, again)
+                        self._until_done(futures)
                     break
+                self._until(lambda: time.monotonic() - began >= self.policy.look_every)  # noqa: B023
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             while under_way := _left(futures):
@@ -171,12 +176,23 @@ class Autopilot:
     def _work(self, verdict: Verdict, *, is_unclean: bool) -> None:
         key, action = verdict.seen.key, verdict.action or "clean"
         try:
-            if verdict.state == DUE and self._worker.run(verdict):
-                self._last[key] = FRESH, "it was run since the last look"
+            if verdict.state == DUE:
+                self._outcomes[key] = self._worker.run(verdict)
+                if self._outcomes[key] == DONE:
+                    self._last[key] = FRESH, "it was run since the last look"
             if is_unclean and self._worker.clean(verdict):
                 self._ledger.cleaned(key, time.time())
         except Exception as exc:  # noqa: BLE001 - nobody asks the future for it
+            self._outcomes[key] = FAILED
             self._tell(event_of(verdict, action, FAILED, verdict.why, error=told(exc, key)))
+
+    def _affordable(self, verdicts: Sequence[Verdict]) -> list[Verdict]:
+        """Those that the budget has refused, as far as it is left: runs may have read less than expected."""
+        refused = [each for each in verdicts if self.outcome(each.seen.key) == SPENT]
+        return [each for each, may_start in within(refused, self.budget_left()) if may_start]
+
+    def _until_done(self, futures: Sequence[Future[None]]) -> None:
+        self._until(lambda: not _left(futures))
 
     def _until(self, done: Callable[[], bool]) -> None:
         """Do chores until something is done, or the autopilot is stopped."""

@@ -27,6 +27,8 @@ from puffin.errors import NotWritable, StorageError, UnsupportedError, UsageErro
 from puffin.policy.model import CleaningSchedule, Policy
 from puffin.storage import place_of
 
+SPENT, CLAIMED = "today's budget is spent", "another instance has them"
+
 _log = logging.getLogger(__name__)
 
 
@@ -61,12 +63,25 @@ class Worker:
         self._ended: dict[str, float] = {}
         self._running: set[str] = set()
 
-    def run(self, planned: Verdict) -> bool:
-        """Run a table, unless a limit says no or it is no longer due; returns whether it ran and did not fail."""
-        if self._stopped.is_set() or not self._policy.limits.may_start(utc()):
-            return False
+    def run(self, planned: Verdict) -> str:
+        """
+        Run a table, unless a limit says no or it is no longer due.
+
+        Returns the outcome of the `Event` that it told, or why it told of none: `SPENT`, `CLAIMED`, or what `why_not`
+        returns.
+        """
+        why_not = self.why_not()
+        if why_not is not None:
+            return why_not
         with self._alone_on(planned) as is_alone:
-            return is_alone and self._run_claimed(planned)
+            return self._run_claimed(planned) if is_alone else CLAIMED
+
+    def why_not(self) -> str | None:
+        """Why no table may start now, whatever the budget; None if one may."""
+        limits = self._policy.limits
+        if self._stopped.is_set():
+            return "stopped"
+        return None if limits.may_start(utc()) else f"outside {limits.hours} {limits.time_zone}"
 
     def clean(self, verdict: Verdict) -> bool:
         """Remove what jobs left behind at a table, if the policy says so; returns False if others work on it."""
@@ -107,16 +122,16 @@ class Worker:
             with self._guard:
                 self._running.discard(key)
 
-    def _run_claimed(self, planned: Verdict) -> bool:
+    def _run_claimed(self, planned: Verdict) -> str:
         limits = self._policy.limits
         day = limits.day(utc())
         if not self._ledger.reserve(planned.bytes, day, limits.bytes_per_day):
-            _log.info("%s: not run: today's budget is spent", planned.seen.key)
-            return False
+            _log.info("%s: not run: %s", planned.seen.key, SPENT)
+            return SPENT
         event = self._attempt(planned)
         self._ledger.settle(planned.bytes, event.work.bytes_read, day)
         self._remember(planned.seen.key, event)
-        return event.outcome == DONE
+        return event.outcome
 
     def _attempt(self, planned: Verdict) -> Event:
         verdict = planned

@@ -226,9 +226,9 @@ def _summary(pilot: Autopilot, verdicts: Sequence[Verdict], events: Sequence[Eve
         if outcome == "skipped":
             counts["no longer due"] += 1
         elif outcome is None:
-            counts["not now" if each.state == "due" else each.state] += 1
-    why = pilot.why_not_now() or "another instance has them"
-    others = (f"{count} {state}{f' ({why})' if state == 'not now' else ''}" for state, count in counts.items())
+            why = pilot.outcome(each.seen.key) or pilot.why_not_now() or "not begun"
+            counts[f"not now ({why})" if each.state == "due" else each.state] += 1
+    others = (f"{count} {state}" for state, count in counts.items())
     ran = f"{len(verdicts) - counts.total()} of {counted(len(verdicts), 'table')} ran"
     return "; ".join((ran, ", ".join(others))) if counts else ran
 

@@ -234,6 +234,23 @@ def test_budget_counts_what_a_run_reads_beside_its_columns(tmp_path: Path, wante
     assert event.work.bytes_read > 5 * 1024
 
 
+def test_one_run_tries_again_what_only_the_estimates_have_refused(lake: Path, pilot_of: Callable[..., Any]) -> None:
+    """Each run reads half of what its files have; all start at once, so the others are refused first."""
+    events: list[Event] = []
+    pilot = pilot_of("rules: [{columns: [k]}]\nlimits: {bytes-per-day: 3300 B}\n", events.append)
+    estimated = sum(each.bytes for each in pilot.run(once=True))
+    assert sum(event.work.bytes_read for event in events) < 3300 < estimated
+    assert [event.outcome for event in events] == [DONE] * 3
+
+
+def test_one_run_ends_while_others_have_reserved_what_is_left(lake: Path, pilot_of: Callable[..., Any]) -> None:
+    policy = "state: state\nlimits: {bytes-per-day: 3300 B}\n"
+    other = pilot_of(policy)
+    other._ledger.reserve(3300, other.policy.limits.day(worker.utc()), 3300)
+    pilot = pilot_of(policy)
+    assert {pilot.outcome(each.seen.key) for each in pilot.run(once=True)} == {worker.SPENT}
+
+
 def test_nothing_starts_outside_the_hours(lake: Path, pilot_of: Callable[..., Any], monkeypatch: Any) -> None:
     events: list[Event] = []
     pilot = pilot_of("limits: {hours: 22:00-06:00}\n", events.append)

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from puffin.autopilot.claims import Claims
 from puffin.autopilot.decide import WAITING, judge
 
 PATIENCE = 60
@@ -110,6 +111,20 @@ def test_last_line_of_one_run_says_why_tables_did_not_run(puffin: Callable[..., 
     write_deltalake(str(policy.parent / "lake/two"), pa.table({"k": [1] * 100}), mode="append")
     lines = puffin("autopilot", "--policy", policy, "--once").text.splitlines()
     assert lines[-1] == "1 of 2 tables ran; 1 waiting"
+
+
+def test_last_line_of_one_run_says_the_reason_of_each_table(puffin: Callable[..., Any], policy: Path) -> None:
+    with Claims(None).hold(str(policy.parent / "lake/one")):
+        lines = puffin("autopilot", "--policy", policy, "--once").text.splitlines()
+    assert lines[-1] == "1 of 2 tables ran; 1 not now (another instance has them)"
+    for name in ("three", "four"):
+        write_deltalake(str(policy.parent / "lake" / name), pa.table({"k": list(range(100))}))
+    policy.write_text("roots: [lake]\nlimits: {bytes-per-day: 1 B, tables-at-once: 1}\n")
+    with Claims(None).hold(str(policy.parent / "lake/one")):
+        lines = puffin("autopilot", "--policy", policy, "--once").text.splitlines()
+    assert lines[-1].startswith("1 of 4 tables ran; ")
+    assert "1 not now (today's budget is spent)" in lines[-1]
+    assert "1 not now (another instance has them)" in lines[-1]
 
 
 def test_last_line_of_one_run_does_not_call_a_table_current_that_waits(
