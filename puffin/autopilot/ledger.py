@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime
 import fcntl
 import json
 import math
@@ -28,6 +29,7 @@ from puffin.policy.model import DAY, Retry
 _FILE, _LOCK = "autopilot.json", "autopilot.lock"
 _LONGEST_ERROR = 500
 _PERIODS_KEPT = 10
+_DAYS_APART = 2  # between the dates of two time zones
 
 _T = TypeVar("_T")
 
@@ -52,7 +54,9 @@ class _Kept:
         for number in (document["spent"], *cleaned.values(), *(failure.until for failure in failures.values())):
             if not math.isfinite(number):  # JSON has no such numbers, but Python reads them
                 raise ValueError(f"expected a number, found {number}")
-        "".join([document["day"] or "", *(failure.error for failure in failures.values())])  # all have to be texts
+        if document["day"] is not None:
+            datetime.date.fromisoformat(document["day"])
+        "".join(failure.error for failure in failures.values())  # all have to be texts
         return cls(document["day"], document["spent"], cleaned, failures)
 
     def to_json(self) -> dict[str, Any]:
@@ -78,9 +82,14 @@ class _Kept:
             kept.spent = max(0, kept.spent + self.spent - (stored.spent if stored.day == self.day else 0))
         return kept
 
+    def counts(self, day: str) -> bool:
+        """Whether what is spent counts on a day, an ISO date: the same, or that of another time zone that is behind."""
+        latest = datetime.date.fromisoformat(day) + datetime.timedelta(days=_DAYS_APART)
+        return self.day is not None and day <= self.day <= latest.isoformat()
+
     def begin(self, day: str) -> None:
-        """Nothing is spent yet on a day that is new."""
-        if self.day != day:
+        """Nothing is spent yet on a day that is new; one much earlier is new too, since a clock was wrong."""
+        if not self.counts(day):
             self.day, self.spent = day, 0
 
 
@@ -109,17 +118,22 @@ class Ledger:
             except OSError as exc:
                 raise StorageError(f"{directory}: expected a directory for the autopilot's state: {exc}") from exc
 
-    def reserve(self, size: int, day: str, limit: int | None) -> bool:
-        """Spend the bytes that a run will read, unless the day's budget is spent; returns whether it may start."""
+    def reserve(self, size: int, day: str, limit: int | None) -> str | None:
+        """
+        Spend the bytes that a run will read on a day, an ISO date, unless its budget is spent.
+
+        Returns the day on which they count, which other time zones with the same state may have reached before; None if
+        the run may not start.
+        """
         with self._changing() as kept:
             kept.begin(day)
             if limit is not None and kept.spent >= limit:
-                return False
+                return None
             kept.spent += size
-            return True
+            return kept.day
 
     def settle(self, reserved: int, actual: int, day: str) -> None:
-        """A run for which bytes were reserved has ended, and has read ``actual`` bytes."""
+        """A run for which bytes were reserved, counted on ``day``, has ended, and has read ``actual`` bytes."""
         with self._changing() as kept:
             if kept.day == day:
                 kept.spent = max(0, kept.spent + actual - reserved)
@@ -157,7 +171,7 @@ class Ledger:
     def spent(self, day: str) -> int:
         """The bytes of this day."""
         with self._changing(write=False) as kept:
-            return int(kept.spent) if kept.day == day else 0
+            return int(kept.spent) if kept.counts(day) else 0
 
     def unclean(self, turns: Mapping[str, float], every: float, since: float) -> set[str]:
         """

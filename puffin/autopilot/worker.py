@@ -124,8 +124,8 @@ class Worker:
 
     def _run_claimed(self, planned: Verdict) -> str:
         limits = self._policy.limits
-        day = limits.day(utc())
-        if not self._ledger.reserve(planned.bytes, day, limits.bytes_per_day):
+        day = self._ledger.reserve(planned.bytes, limits.day(utc()), limits.bytes_per_day)
+        if day is None:
             _log.info("%s: not run: %s", planned.seen.key, SPENT)
             return SPENT
         event = self._attempt(planned)

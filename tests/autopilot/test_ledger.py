@@ -17,33 +17,52 @@ from puffin.autopilot.ledger import Ledger
 from puffin.errors import StorageError
 from puffin.policy.model import Retry
 
+MONDAY, TUESDAY = "2026-11-23", "2026-11-24"
+
 
 @pytest.mark.parametrize("directory", [None, "state"])
 def test_budget_lasts_a_day(tmp_path: Path, directory: str | None) -> None:
     ledger = Ledger(None if directory is None else str(tmp_path / directory))
-    assert ledger.reserve(60, "Mon", 100)
-    assert ledger.reserve(60, "Mon", 100)  # the last table may pass it
-    assert not ledger.reserve(1, "Mon", 100)
-    ledger.settle(60, 10, "Mon")
-    assert ledger.spent("Mon") == 70
-    assert ledger.reserve(1, "Mon", 100)
-    assert (ledger.spent("Tue"), ledger.reserve(5, "Tue", 100), ledger.spent("Tue")) == (0, True, 5)
-    ledger.settle(1, 1, "Mon")  # which ended after midnight
-    assert ledger.spent("Tue") == 5
+    assert ledger.reserve(60, MONDAY, 100)
+    assert ledger.reserve(60, MONDAY, 100)  # the last table may pass it
+    assert not ledger.reserve(1, MONDAY, 100)
+    ledger.settle(60, 10, MONDAY)
+    assert ledger.spent(MONDAY) == 70
+    assert ledger.reserve(1, MONDAY, 100)
+    assert (ledger.spent(TUESDAY), ledger.reserve(5, TUESDAY, 100), ledger.spent(TUESDAY)) == (0, TUESDAY, 5)
+    ledger.settle(1, 1, MONDAY)  # which ended after midnight
+    assert ledger.spent(TUESDAY) == 5
+
+
+def test_budget_does_not_begin_again_on_an_earlier_day(tmp_path: Path) -> None:
+    """Such as that of another time zone with the same state, or of a clock that was set back a little."""
+    east, west = Ledger(str(tmp_path)), Ledger(str(tmp_path))
+    assert east.reserve(60, TUESDAY, 100) == TUESDAY
+    assert west.reserve(60, MONDAY, 100) == TUESDAY
+    west.settle(60, 30, TUESDAY)
+    assert (west.spent(MONDAY), east.spent(TUESDAY)) == (90, 90)
+    assert west.reserve(60, MONDAY, 100) == TUESDAY
+    assert (west.reserve(1, MONDAY, 100), east.reserve(1, TUESDAY, 100)) == (None, None)
+
+
+def test_budget_of_a_day_that_is_far_away_does_not_last_until_it_comes(tmp_path: Path) -> None:
+    Ledger(str(tmp_path)).reserve(100, "2062-01-01", 100)
+    ledger = Ledger(str(tmp_path))
+    assert (ledger.spent(MONDAY), ledger.reserve(1, MONDAY, 100), ledger.spent(MONDAY)) == (0, MONDAY, 1)
 
 
 def test_instances_share_the_file_of_a_directory(tmp_path: Path) -> None:
     one, two = Ledger(str(tmp_path)), Ledger(str(tmp_path))
-    assert one.reserve(50, "Mon", 100)
-    assert two.reserve(50, "Mon", 100)
-    assert (one.spent("Mon"), one.reserve(1, "Mon", 100)) == (100, False)
-    two.settle(50, 10, "Mon")
-    assert one.reserve(1, "Mon", 100)
+    assert one.reserve(50, MONDAY, 100)
+    assert two.reserve(50, MONDAY, 100)
+    assert (one.spent(MONDAY), one.reserve(1, MONDAY, 100)) == (100, None)
+    two.settle(50, 10, MONDAY)
+    assert one.reserve(1, MONDAY, 100)
 
 
 def test_bytes_of_a_killed_instance_stay_spent(tmp_path: Path) -> None:
-    Ledger(str(tmp_path)).reserve(50, "Mon", 100)
-    assert Ledger(str(tmp_path)).spent("Mon") == 50
+    Ledger(str(tmp_path)).reserve(50, MONDAY, 100)
+    assert Ledger(str(tmp_path)).spent(MONDAY) == 50
 
 
 @pytest.mark.parametrize("shared", [("", ""), ("one", "two")])
@@ -126,7 +145,7 @@ def test_wait_of_a_failure_is_over_if_the_clock_was_set_back(tmp_path: Path) -> 
 
 def failing(count: object, until: object) -> str:
     failures = {"a": {"count": count, "error": "", "until": until}}
-    return json.dumps({"day": "Mon", "spent": 1, "cleaned": {}, "failures": failures})
+    return json.dumps({"day": MONDAY, "spent": 1, "cleaned": {}, "failures": failures})
 
 
 @pytest.mark.parametrize(
@@ -139,9 +158,10 @@ def failing(count: object, until: object) -> str:
         "[" * 100_000,
         '{"day":1,"spent":"x","cleaned":{},"failures":{}}',
         '{"spent": 1}',
-        '{"day":"Mon","spent":NaN,"cleaned":{},"failures":{}}',
-        '{"day":"Mon","spent":Infinity,"cleaned":{},"failures":{}}',
-        '{"day":"Mon","spent":1,"cleaned":[],"failures":{}}',
+        '{"day":"2026-11-23","spent":NaN,"cleaned":{},"failures":{}}',
+        '{"day":"2026-11-23","spent":Infinity,"cleaned":{},"failures":{}}',
+        '{"day":"2026-11-23","spent":1,"cleaned":[],"failures":{}}',
+        '{"day":"Monday","spent":1,"cleaned":{},"failures":{}}',
         failing(0, 5),
         failing(1.5, 5),
         failing(1, float("nan")),
@@ -151,10 +171,10 @@ def failing(count: object, until: object) -> str:
 def test_broken_file_is_begun_again(tmp_path: Path, text: str) -> None:
     (tmp_path / "autopilot.json").write_text(text)
     ledger = Ledger(str(tmp_path))
-    assert ledger.spent("Mon") == 0
+    assert ledger.spent(MONDAY) == 0
     assert ledger.unclean({"a": 5}, 10, 4) == {"a"}
     ledger.failed("a", "broken", Retry(), 1000)
-    assert ledger.reserve(7, "Mon", None)
+    assert ledger.reserve(7, MONDAY, None)
     assert json.loads((tmp_path / "autopilot.json").read_text())["spent"] == 7
 
 
@@ -166,26 +186,26 @@ def test_directory_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
 
 def test_directory_that_cannot_be_written_is_an_error_for_a_run_and_readable_for_others(tmp_path: Path) -> None:
     """A run would begin the day's budget each time."""
-    Ledger(str(tmp_path)).reserve(50, "Mon", 100)
+    Ledger(str(tmp_path)).reserve(50, MONDAY, 100)
     (tmp_path / "autopilot.lock").unlink()
     (tmp_path / "autopilot.lock").mkdir()  # cannot be opened, whoever runs the tests
     with pytest.raises(StorageError, match="expected a directory for the autopilot's state"):
         Ledger(str(tmp_path))
-    assert Ledger(str(tmp_path), writes=False).spent("Mon") == 50
+    assert Ledger(str(tmp_path), writes=False).spent(MONDAY) == 50
 
 
 def test_budget_holds_while_the_disk_is_full(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     ledger = Ledger(str(tmp_path))
-    assert ledger.reserve(50, "Mon", 100)
+    assert ledger.reserve(50, MONDAY, 100)
     full = tmp_path / "autopilot.new"
     full.mkdir()  # cannot be written, whoever runs the tests
-    assert ledger.reserve(50, "Mon", 100)
-    assert (ledger.spent("Mon"), ledger.reserve(1, "Mon", 100)) == (100, False)
+    assert ledger.reserve(50, MONDAY, 100)
+    assert (ledger.spent(MONDAY), ledger.reserve(1, MONDAY, 100)) == (100, None)
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
     assert "autopilot.json: the state is not kept: " in caplog.text
     full.rmdir()
-    ledger.settle(50, 20, "Mon")
-    assert Ledger(str(tmp_path)).spent("Mon") == 70
+    ledger.settle(50, 20, MONDAY)
+    assert Ledger(str(tmp_path)).spent(MONDAY) == 70
 
 
 def test_instance_that_cannot_lock_the_file_undoes_nothing_of_others(
@@ -193,8 +213,8 @@ def test_instance_that_cannot_lock_the_file_undoes_nothing_of_others(
 ) -> None:
     """What it has spent meanwhile counts for it at once, and for the others when it can write again."""
     one, two = Ledger(str(tmp_path)), Ledger(str(tmp_path))
-    one.reserve(100, "Mon", None)
-    two.reserve(1000, "Mon", None)
+    one.reserve(100, MONDAY, None)
+    two.reserve(1000, MONDAY, None)
     two.failed("t", "broken", Retry(), 1e9)
     one.failed("u", "broken", Retry(), 1e9)
     two.failed("v", "broken", Retry(), 1e9)
@@ -207,21 +227,21 @@ def test_instance_that_cannot_lock_the_file_undoes_nothing_of_others(
             return open_file(path, *how, **more)
 
         patched.setattr(Path, "open", no_lock)
-        one.reserve(1, "Mon", None)
+        one.reserve(1, MONDAY, None)
         one.succeeded("u")
-        assert (one.spent("Mon"), two.spent("Mon")) == (1101, 1100)
+        assert (one.spent(MONDAY), two.spent(MONDAY)) == (1101, 1100)
         assert set(one.failures()) == {"t", "v"}
         assert set(two.failures()) == {"t", "u", "v"}
-    two.reserve(10, "Mon", None)
-    one.reserve(5, "Mon", None)
-    assert (one.spent("Mon"), two.spent("Mon")) == (1116, 1116)
+    two.reserve(10, MONDAY, None)
+    one.reserve(5, MONDAY, None)
+    assert (one.spent(MONDAY), two.spent(MONDAY)) == (1116, 1116)
     assert set(two.failures()) == {"t", "v"}
     with monkeypatch.context() as patched:
         patched.setattr(Path, "open", no_lock)
-        one.reserve(7, "Tue", None)
-    two.reserve(2, "Tue", None)
-    one.reserve(1, "Tue", None)
-    assert (one.spent("Tue"), two.spent("Tue")) == (10, 10)
+        one.reserve(7, TUESDAY, None)
+    two.reserve(2, TUESDAY, None)
+    one.reserve(1, TUESDAY, None)
+    assert (one.spent(TUESDAY), two.spent(TUESDAY)) == (10, 10)
 
 
 def test_bytes_of_yesterday_that_were_not_stored_do_not_begin_today_again(tmp_path: Path) -> None:
@@ -233,7 +253,7 @@ def test_bytes_of_yesterday_that_were_not_stored_do_not_begin_today_again(tmp_pa
     one.settle(100, 150, "2026-11-26")
     lock.rmdir()
     two.reserve(1000, "2026-11-27", None)
-    assert (one.reserve(10, "2026-11-27", 500), two.spent("2026-11-27")) == (False, 1000)
+    assert (one.reserve(10, "2026-11-27", 500), two.spent("2026-11-27")) == (None, 1000)
 
 
 def test_turn_to_be_cleaned_waits_until_the_table_was_cleaned(tmp_path: Path) -> None:
@@ -279,8 +299,8 @@ def test_file_is_parsed_again_only_if_others_have_changed_it(tmp_path: Path, mon
     monkeypatch.setattr(json, "loads", counted)
     for _ in range(3):
         assert set(one.failures()) == set(two.failures()) == {"a", "b"}
-        two.reserve(1, "Mon", None)
-    assert (two.spent("Mon"), len(parsed)) == (3, 3)
+        two.reserve(1, MONDAY, None)
+    assert (two.spent(MONDAY), len(parsed)) == (3, 3)
 
 
 def test_many_threads_lose_no_byte(tmp_path: Path) -> None:
@@ -288,11 +308,11 @@ def test_many_threads_lose_no_byte(tmp_path: Path) -> None:
 
     def spend(number: int) -> None:
         for _ in range(20):
-            ledgers[number % 2].reserve(1, "Mon", None)
+            ledgers[number % 2].reserve(1, MONDAY, None)
 
     threads = [threading.Thread(target=spend, args=(number,)) for number in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert ledgers[0].spent("Mon") == 80
+    assert ledgers[0].spent(MONDAY) == 80
