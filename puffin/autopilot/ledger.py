@@ -1,9 +1,9 @@
 """
-What the autopilot remembers: the bytes that it has spent today, what failed, and when tables were cleaned.
+What the autopilot remembers: the bytes that it has spent today, what failed, and when tables were run and cleaned.
 
 Instances that share a directory share its file, a local JSON document that is replaced in one step under a lock. Its
-loss costs accuracy alone: the budget of the day begins again, failed tables are tried sooner, and some are cleaned
-later.
+loss costs accuracy alone: the budget of the day begins again, failed tables and indexes are run sooner, and some
+tables are cleaned later.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import datetime
 import fcntl
+import itertools
 import json
 import math
 import operator
@@ -36,12 +37,16 @@ _T = TypeVar("_T")
 
 @dataclasses.dataclass(slots=True)
 class _Kept:
-    """What is kept: the bytes spent on a day; when each table was cleaned, and how its last run failed, by its key."""
+    """
+    What is kept: the bytes spent on a day; by the key of a table, when it was cleaned, how its last run failed, or when
+    it ended well and until when that matters.
+    """
 
     day: str | None = None
     spent: int = 0
     cleaned: dict[str, float] = dataclasses.field(default_factory=dict)
     failures: dict[str, Failure] = dataclasses.field(default_factory=dict)
+    ended: dict[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of_json(cls, document: Any) -> _Kept:
@@ -51,20 +56,26 @@ class _Kept:
             if operator.index(failure.count) < 1:
                 raise ValueError(f"count: expected at least 1, found {failure.count}")
         cleaned = dict(document["cleaned"].items())
-        for number in (document["spent"], *cleaned.values(), *(failure.until for failure in failures.values())):
+        ended = {key: (at, until) for key, (at, until) in document.get("ended", {}).items()}
+        times = (
+            *cleaned.values(),
+            *itertools.chain(*ended.values()),
+            *(failure.until for failure in failures.values()),
+        )
+        for number in (document["spent"], *times):
             if not math.isfinite(number):  # JSON has no such numbers, but Python reads them
                 raise ValueError(f"expected a number, found {number}")
         if document["day"] is not None:
             datetime.date.fromisoformat(document["day"])
         "".join(failure.error for failure in failures.values())  # all have to be texts
-        return cls(document["day"], document["spent"], cleaned, failures)
+        return cls(document["day"], document["spent"], cleaned, failures, ended)
 
     def to_json(self) -> dict[str, Any]:
         failures = {key: {"count": of.count, "error": of.error, "until": of.until} for key, of in self.failures.items()}
-        return {"day": self.day, "spent": self.spent, "cleaned": self.cleaned, "failures": failures}
+        return {**{name: getattr(self, name) for name in ("day", "spent", "cleaned", "ended")}, "failures": failures}
 
     def copy(self) -> _Kept:
-        return dataclasses.replace(self, cleaned=dict(self.cleaned), failures=dict(self.failures))
+        return _Kept(self.day, self.spent, dict(self.cleaned), dict(self.failures), dict(self.ended))
 
     def since(self, stored: _Kept, now: _Kept) -> _Kept:
         """What is stored ``now``, and what has come here since it was ``stored``."""
@@ -73,6 +84,7 @@ class _Kept:
             now.spent,
             {**now.cleaned, **_changes(stored.cleaned, self.cleaned)},
             {**now.failures, **_changes(stored.failures, self.failures)},
+            {**now.ended, **_changes(stored.ended, self.ended)},
         )
         for key in stored.failures.keys() - self.failures.keys():
             kept.failures.pop(key, None)
@@ -150,10 +162,18 @@ class Ledger:
             count = kept.failures[key].count + 1 if key in kept.failures else 1
             kept.failures[key] = Failure(count, error[:_LONGEST_ERROR], now + retry.wait(count))
 
-    def succeeded(self, key: str) -> None:
-        if key in self.failures():
+    def succeeded(self, key: str, now: float, wait: float) -> None:
+        """A run has ended well, ``now`` in seconds since the epoch, and the next has to wait for so many seconds."""
+        if wait > 0 or key in self.failures():
             with self._changing() as kept:
                 kept.failures.pop(key, None)
+                kept.ended = {name: (at, until) for name, (at, until) in kept.ended.items() if until > now}
+                kept.ended[key] = now, now + wait
+
+    def ended(self) -> Mapping[str, float]:
+        """When runs have ended well, as far as others have to wait for that."""
+        with self._changing(write=False) as kept:
+            return {key: at for key, (at, _) in kept.ended.items()}
 
     def failures(self, latest: float = math.inf) -> Mapping[str, Failure]:
         """

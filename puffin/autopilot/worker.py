@@ -20,7 +20,7 @@ from puffin.autopilot.claims import Claims
 from puffin.autopilot.decide import BROKEN, DUE, Past, Verdict, judge
 from puffin.autopilot.events import DONE, FAILED, INTERRUPTED, SKIPPED, Event, WorkDone
 from puffin.autopilot.ledger import Ledger
-from puffin.autopilot.look import Watcher, look_at, told
+from puffin.autopilot.look import SeenTable, Watcher, look_at, told
 from puffin.autopilot.run_table import clean_table, run_table
 from puffin.autopilot.spark_sessions import SparkSessions
 from puffin.errors import NotWritable, StorageError, UnsupportedError, UsageError
@@ -60,7 +60,6 @@ class Worker:
         self._tell = tell
         self._claims = Claims(policy.state)
         self._guard = threading.Lock()
-        self._ended: dict[str, float] = {}
         self._running: set[str] = set()
 
     def run(self, planned: Verdict) -> str:
@@ -98,9 +97,7 @@ class Worker:
 
     def past(self) -> Past:
         """How earlier runs ended."""
-        latest = time.time() + self._policy.retry.most
-        with self._guard:
-            return Past(self._ledger.failures(latest), dict(self._ended))
+        return Past(self._ledger.failures(time.time() + self._policy.retry.most), self._ledger.ended())
 
     @contextlib.contextmanager
     def _alone_on(self, verdict: Verdict) -> Iterator[bool]:
@@ -130,7 +127,7 @@ class Worker:
             return SPENT
         event = self._attempt(planned)
         self._ledger.settle(planned.bytes, event.work.bytes_read, day)
-        self._remember(planned.seen.key, event)
+        self._remember(planned.seen, event)
         return event.outcome
 
     def _attempt(self, planned: Verdict) -> Event:
@@ -169,15 +166,13 @@ class Worker:
         outcome, elapsed = DONE if error is None else FAILED, time.monotonic() - started
         self._tell(event_of(verdict, "clean", outcome, reason, elapsed_seconds=elapsed, error=error))
 
-    def _remember(self, key: str, event: Event) -> None:
-        now = time.time()
+    def _remember(self, seen: SeenTable, event: Event) -> None:
+        key, now = seen.key, time.time()
         self._watcher.forget(key)
         if event.outcome == FAILED:
             self._ledger.failed(key, event.error or "", self._policy.retry, now)
         elif event.outcome == DONE:
-            self._ledger.succeeded(key)
-            with self._guard:
-                self._ended[key] = now
+            self._ledger.succeeded(key, now, 0 if seen.policy is None else seen.policy.due.at_most_every)
         if event.outcome == SKIPPED:
             _log.info("%s: not run: %s", key, event.reason)
         self._tell(event)

@@ -101,7 +101,8 @@ def _of_policy(file: str, names: NamePatterns) -> list[_Shown]:
     rules = read_policy(file)
     seen = Watcher(rules, names).look()
     now = time.time()
-    past = Past(Ledger(rules.state, writes=False).failures(now + rules.retry.most))
+    ledger = Ledger(rules.state, writes=False)
+    past = Past(ledger.failures(now + rules.retry.most), ledger.ended())
     verdicts = [judge(each, now, past) for each in seen]
     verdicts.sort(key=lambda each: (each.state == NEVER, each.seen.status.need))  # what is left alone needs nothing
     return [_judged(each) for each in verdicts]

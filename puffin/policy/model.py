@@ -176,7 +176,7 @@ class Policy:
     Attributes:
         roots: Directories with tables. A relative path starts at the directory of the file.
         look_every: Seconds between looks at all tables.
-        state: A local directory that keeps what was spent and what failed; None for memory alone.
+        state: A local directory that keeps what was spent, run and failed; None for memory alone.
         event_file, event_webhook: Where an event for each run goes.
         questions: A file or URL with the answer of ``GET /v1/plans`` of a server, which says what planners ask for.
     """

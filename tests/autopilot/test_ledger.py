@@ -132,8 +132,17 @@ def test_failures_wait_longer_until_a_run_succeeds(tmp_path: Path) -> None:
         waits.append(ledger.failures()["a"].until - 1000)
     assert waits == [10, 20, 40, 50]
     assert Ledger(str(tmp_path)).failures()["a"].count == 4
-    ledger.succeeded("a")
+    ledger.succeeded("a", 1000, 0)
     assert ledger.failures() == {}
+
+
+def test_end_of_a_run_is_known_as_long_as_the_next_has_to_wait(tmp_path: Path) -> None:
+    """And is forgotten then, since the table may be gone."""
+    ledger = Ledger(str(tmp_path))
+    for at in range(0, 100, 10):
+        ledger.succeeded(f"of_{at}", at, wait=25)
+        ledger.succeeded("without", at, wait=0)
+    assert Ledger(str(tmp_path)).ended() == {"of_70": 70, "of_80": 80, "of_90": 90}
 
 
 def test_wait_of_a_failure_is_over_if_the_clock_was_set_back(tmp_path: Path) -> None:
@@ -162,6 +171,8 @@ def failing(count: object, until: object) -> str:
         '{"day":"2026-11-23","spent":Infinity,"cleaned":{},"failures":{}}',
         '{"day":"2026-11-23","spent":1,"cleaned":[],"failures":{}}',
         '{"day":"Monday","spent":1,"cleaned":{},"failures":{}}',
+        '{"day":null,"spent":1,"cleaned":{},"failures":{},"ended":{"a":[1]}}',
+        '{"day":null,"spent":1,"cleaned":{},"failures":{},"ended":{"a":[1,NaN]}}',
         failing(0, 5),
         failing(1.5, 5),
         failing(1, float("nan")),
@@ -228,7 +239,7 @@ def test_instance_that_cannot_lock_the_file_undoes_nothing_of_others(
 
         patched.setattr(Path, "open", no_lock)
         one.reserve(1, MONDAY, None)
-        one.succeeded("u")
+        one.succeeded("u", 1000, 0)
         assert (one.spent(MONDAY), two.spent(MONDAY)) == (1101, 1100)
         assert set(one.failures()) == {"t", "v"}
         assert set(two.failures()) == {"t", "u", "v"}

@@ -19,7 +19,7 @@ from deltalake import write_deltalake
 from puffin.autopilot import pilot as pilot_module
 from puffin.autopilot import worker
 from puffin.autopilot.broken import BrokenTables
-from puffin.autopilot.decide import BROKEN, DUE, FRESH, HELD, Verdict
+from puffin.autopilot.decide import BROKEN, DUE, FRESH, HELD, WAITING, Verdict
 from puffin.autopilot.events import DONE, FAILED, SKIPPED, Event
 from puffin.autopilot.ledger import Ledger
 from puffin.autopilot.look import CoveredTable, SeenTable
@@ -249,6 +249,14 @@ def test_one_run_ends_while_others_have_reserved_what_is_left(lake: Path, pilot_
     other._ledger.reserve(3300, other.policy.limits.day(worker.utc()), 3300)
     pilot = pilot_of(policy)
     assert {pilot.outcome(each.seen.key) for each in pilot.run(once=True)} == {worker.SPENT}
+
+
+def test_index_is_caught_up_at_most_every_so_often_over_restarts(lake: Path, pilot_of: Callable[..., Any]) -> None:
+    """Such as those of a process for each run; statistics say themselves how old they are."""
+    policy = "state: state\nrules: [{index-columns: [k], due: {rows-changed: 100%, at-most-every: 1h}}]\n"
+    pilot_of(policy).run(once=True)
+    append(lake / "a", 10)
+    assert states(pilot_of(policy)) == {"a": WAITING, "b": FRESH, "c": FRESH}
 
 
 def test_nothing_starts_outside_the_hours(lake: Path, pilot_of: Callable[..., Any], monkeypatch: Any) -> None:

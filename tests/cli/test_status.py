@@ -152,6 +152,8 @@ def test_table_of_a_policy_that_failed_is_held(puffin: Callable[..., Any], root:
     Ledger(str(tmp_path / "state")).failed(str(root / "db/bare"), "too hot", Retry(first=3600), time.time())
     (found,) = puffin(*of_bare).document["tables"]
     assert (found["state"], found["state-reason"].rpartition(": ")[2]) == ("held", "too hot")
+    Ledger(str(tmp_path / "state")).succeeded(str(root / "db/bare"), time.time(), 900)
+    assert puffin(*of_bare).document["tables"][0]["state"] == "waiting"
 
 
 def test_namespace_chooses_tables_of_a_catalog(puffin: Callable[..., Any], root: Path, tmp_path: Path) -> None:
