@@ -23,7 +23,7 @@ _SECONDS = 5
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WorkDone:
-    """What the jobs of a run did."""
+    """What those jobs of a run did that have ended well."""
 
     snapshot_id: int | None = None
     committed: bool = False

@@ -8,7 +8,6 @@ been faster.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime
 import logging
 import threading
@@ -125,33 +124,34 @@ class Worker:
         if day is None:
             _log.info("%s: not run: %s", planned.seen.key, SPENT)
             return SPENT
-        event = self._attempt(planned)
-        self._ledger.settle(planned.bytes, event.work.bytes_read, day)
+        event, spent = self._attempt(planned)
+        self._ledger.settle(planned.bytes, spent, day)
         self._remember(planned.seen, event)
         return event.outcome
 
-    def _attempt(self, planned: Verdict) -> Event:
-        verdict = planned
+    def _attempt(self, planned: Verdict) -> tuple[Event, int]:
+        """What became of a table, and the bytes that this costs of the budget."""
+        verdict, expected = planned, 0
         started, work, outcome, error = time.monotonic(), WorkDone(), DONE, None
         try:
             seen = look_at(planned.seen.covered)
             if seen.is_gone:
-                return event_of(planned, planned.action, SKIPPED, "the table is gone")
+                return event_of(planned, planned.action, SKIPPED, "the table is gone"), 0
             verdict = judge(seen, time.time(), self.past())
             if verdict.state == BROKEN:
-                return event_of(planned, planned.action, FAILED, planned.why, error=verdict.why)
+                return event_of(planned, planned.action, FAILED, planned.why, error=verdict.why), 0
             if verdict.state != DUE:
-                return event_of(planned, planned.action, SKIPPED, verdict.why)
+                return event_of(planned, planned.action, SKIPPED, verdict.why), 0
             with self._sparks.lend(verdict.bytes) as spark:
                 for each in run_table(verdict, self._policy.limits.driver_bytes, spark, self._progress):
                     work = work.plus(each)
         except Exception as exc:  # noqa: BLE001 - a table must not stop the others
             outcome, error = (INTERRUPTED if self._stopped.is_set() else FAILED), told(exc, verdict.seen.key)
             if not isinstance(exc, NotWritable):
-                # What a failed run has read is not known; the estimate is what it could have been.
-                work = dataclasses.replace(work, bytes_read=verdict.bytes)
+                expected = verdict.bytes  # what it has read is not known; this is what it could have been
         elapsed = time.monotonic() - started
-        return event_of(verdict, verdict.action, outcome, verdict.why, work=work, elapsed_seconds=elapsed, error=error)
+        event = event_of(verdict, verdict.action, outcome, verdict.why, work=work, elapsed_seconds=elapsed, error=error)
+        return event, max(work.bytes_read, expected)
 
     def _clean_claimed(self, verdict: Verdict, schedule: CleaningSchedule) -> None:
         started, error, reason = time.monotonic(), None, "scheduled"

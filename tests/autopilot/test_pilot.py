@@ -20,7 +20,7 @@ from puffin.autopilot import pilot as pilot_module
 from puffin.autopilot import worker
 from puffin.autopilot.broken import BrokenTables
 from puffin.autopilot.decide import BROKEN, DUE, FRESH, HELD, WAITING, Verdict
-from puffin.autopilot.events import DONE, FAILED, SKIPPED, Event
+from puffin.autopilot.events import DONE, FAILED, SKIPPED, Event, WorkDone
 from puffin.autopilot.ledger import Ledger
 from puffin.autopilot.look import CoveredTable, SeenTable
 from puffin.autopilot.pilot import Autopilot
@@ -194,6 +194,22 @@ def test_table_that_cannot_be_written_spends_no_budget(
     pilot.run(once=True)
     assert [(event.outcome, event.work.bytes_read) for event in events] == [(FAILED, 0)] * 3
     assert pilot.budget_left() == 1 << 30
+
+
+def test_failed_run_spends_what_it_could_have_read_and_tells_what_is_known(
+    lake: Path, pilot_of: Callable[..., Any]
+) -> None:
+    for file in (lake / "a").glob("*.parquet"):
+        file.write_bytes(b"PAR1 poison")
+    for name in ("b", "db/c"):
+        shutil.rmtree(lake / name)
+    events: list[Event] = []
+    pilot = pilot_of("limits: {bytes-per-day: 1 GiB}\n", events.append)
+    (verdict,) = pilot.run(once=True)
+    assert [(event.outcome, event.work) for event in events] == [(FAILED, WorkDone())]
+    assert verdict.bytes > 0
+    assert pilot.budget_left() == (1 << 30) - verdict.bytes
+    assert "puffin_autopilot_bytes_read_total 0\n" in pilot.counts.render()
 
 
 def test_budget_of_the_day_holds_over_restarts(lake: Path, pilot_of: Callable[..., Any]) -> None:
