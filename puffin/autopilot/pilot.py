@@ -177,8 +177,8 @@ class Autopilot:
         key, action = verdict.seen.key, verdict.action or "clean"
         try:
             if verdict.state == DUE:
-                self._outcomes[key] = self._worker.run(verdict)
-                if self._outcomes[key] == DONE:
+                outcome = self._outcomes[key] = self._worker.run(verdict)
+                if outcome == DONE:
                     self._last[key] = FRESH, "it was run since the last look"
             if is_unclean and self._worker.clean(verdict):
                 self._ledger.cleaned(key, time.time())

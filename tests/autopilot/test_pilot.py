@@ -497,6 +497,23 @@ def test_table_that_was_run_since_the_last_look_is_fresh(lake: Path, pilot_of: C
     assert said == {"a": (DUE, "there are no statistics"), "b": ran, "c": ran}
 
 
+def test_look_while_a_run_ends_makes_it_no_failure(pilot_of: Callable[..., Any]) -> None:
+    """A look forgets how earlier runs ended."""
+
+    class Forgotten(dict[str, str]):
+        def __setitem__(self, *_: Any) -> None:
+            """As if a look had come right after it."""
+
+    events: list[Event] = []
+    pilot = pilot_of("", events.append)
+    verdicts = pilot.look()
+    pilot._outcomes = Forgotten()
+    for verdict in verdicts:
+        pilot._work(verdict, is_unclean=False)
+    assert [event.outcome for event in events] == [DONE] * 3
+    assert {state for state, _ in pilot.last().values()} == {FRESH}
+
+
 def test_listener_that_fails_fails_one_run_after_all_tables_were_run(
     lake: Path, pilot_of: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
