@@ -451,5 +451,6 @@ _SOUND: Mapping[str, Callable[[], Iterable[bytes]]] = {
     "parquet-dictionary-page": _parquet_pages,
     "parquet-levels": lambda: [b"\1\x28\0\2\x50\1", b"\2\x10\0\4\5\xe4\xe4\xe4\xe4", b"\x09\x08\0\xff\3" + bytes(9)],
     "parquet-page-values": _parquet_pages_of_every_encoding,
+    "parquet-page-rows": _parquet_pages_of_every_encoding,
     "parquet-long-strings": _parquet_pages,
 }

@@ -55,6 +55,7 @@ from puffin.files.parquet.dictionary_page import has_readable_dictionary, read_d
 from puffin.files.parquet.hybrid import MAX_BIT_WIDTH, HybridCounts
 from puffin.files.parquet.long_strings import read_long_strings
 from puffin.files.parquet.page_header import parse_page_header
+from puffin.files.parquet.page_rows import has_readable_rows, read_page_rows
 from puffin.files.parquet.page_values import has_readable_values, read_page_values
 from puffin.files.parquet.pages import has_readable_pages
 from puffin.files.parquet.parquet_footer import BYTE_ARRAY, DOUBLE, INT32, INT64, ColumnChunk, Leaf
@@ -599,6 +600,23 @@ def parquet_page_values(data: bytes) -> None:
             strings = pa.types.is_large_string(values.array.type)  # of any bytes, as pyarrow's are
             (values.array.view(pa.large_binary()) if strings else values.array).validate(full=True)
             assert values.rows is None or (values.rows > 0).all()
+
+
+@_target(ValueError, IndexError, pa.ArrowException, OSError)
+def parquet_page_rows(data: bytes) -> None:
+    """As many values as are counted, whatever pages say, and a null for each other row."""
+    load_kernels()
+    chunk, source = _chunk(data)
+    chunk = replace(chunk, encodings=chunk.encodings | ENCODINGS[chunk.physical_type])
+    arrow_type = _ARROW_TYPES[chunk.physical_type]
+    if has_readable_rows(chunk, arrow_type):
+        arrays = list(read_page_rows(source, chunk, arrow_type))
+        for array in arrays:
+            (array.view(pa.large_binary()) if pa.types.is_large_string(array.type) else array).validate(full=True)
+        assert sum(map(len, arrays)) == chunk.num_values
+        found = list(read_page_values(source, [chunk], arrow_type) or ())
+        counted = sum(len(values.array) if values.rows is None else int(values.rows.sum()) for values in found)
+        assert not found or counted == sum(len(array) - array.null_count for array in arrays)
 
 
 @_target(CorruptDataFileError, pa.ArrowException, OSError)

@@ -44,7 +44,7 @@ def has_readable_values(chunk: ColumnChunk, arrow_type: pa.DataType) -> bool:
         kernels_ready()
         and chunk.leaf.repetition_type in (REQUIRED, OPTIONAL)
         and has_readable_pages(chunk)
-        and chunk.encodings <= _encodings(chunk) | _OF_LEVELS
+        and chunk.encodings <= readable_encodings(chunk) | _OF_LEVELS
         and (_is_boolean(chunk, arrow_type) or page_decoder(chunk, arrow_type) is not None)
     )
 
@@ -69,7 +69,8 @@ def read_page_values(
     return iter(()) if first is None else _from(first, found)
 
 
-def _encodings(chunk: ColumnChunk) -> frozenset[int]:
+def readable_encodings(chunk: ColumnChunk) -> frozenset[int]:
+    """The encodings that data pages of the chunk may have."""
     return (
         _OF_BOOLEANS
         if chunk.physical_type == BOOLEAN
@@ -94,7 +95,7 @@ def _values(
     dictionaries: list[pa.Array] = []
     places = np.zeros((len(chunks), 2), np.int64)  # of the entries of each chunk: the first one's, and their number
     rows: HybridCounts | None = None
-    for pages in page_batches(source, chunks, _encodings(chunks[0]), is_collected=is_collected):
+    for pages in page_batches(source, chunks, readable_encodings(chunks[0]), is_collected=is_collected):
         if pages.is_dictionary:
             places[pages.chunks, 1] = pages.spans[:, 2]
             dictionaries += decode(pages)
@@ -116,7 +117,7 @@ def _is_boolean(chunk: ColumnChunk, arrow_type: pa.DataType) -> bool:
 
 def _booleans(source: pa.NativeFile, chunks: Sequence[ColumnChunk]) -> Iterator[Values]:
     rows = np.zeros(2, np.int64)
-    for pages in page_batches(source, chunks, _encodings(chunks[0])):
+    for pages in page_batches(source, chunks, readable_encodings(chunks[0])):
         rows += _count_booleans(pages)
     yield Values(*used_values(pa.array([False, True]), rows))
 

@@ -30,11 +30,17 @@ _LEVELS_SIZE_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class PageValues:
-    """The encoded values of a page: their number, without nulls, and a stream of ``size`` bytes."""
+    """
+    The encoded values of a page: their number, without nulls, and a stream of ``size`` bytes.
+
+    Attributes:
+        levels: Encoded; empty if the chunk has none.
+    """
 
     count: int
     size: int
     stream: Stream
+    levels: bytes = b""
 
 
 def has_readable_pages(chunk: ColumnChunk) -> bool:
@@ -89,7 +95,7 @@ class ChunkPages:
         present = self._count_present(levels, page.num_values)
         if page.num_nulls is not None and page.num_nulls != page.num_values - present:
             raise ValueError(f"expected {page.num_nulls} nulls, found {page.num_values - present}")
-        return PageValues(present, size, stream)
+        return PageValues(present, size, stream, levels)
 
     def _body(self, page: Page) -> Stream:
         if page.size > MAX_HELD_BYTES:

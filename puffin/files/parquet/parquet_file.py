@@ -25,9 +25,12 @@ from puffin.files.parquet.chunk_runs import ChunkRun, PlannedChunk, runs
 from puffin.files.parquet.contradictions import check_chunk
 from puffin.files.parquet.encryption import read_plain_footer
 from puffin.files.parquet.footer_statistics import chunk_statistics
-from puffin.files.rows import BATCH_BYTES, MAX_BATCH_ROWS, Reading, Rows, record_batch, summarized
+from puffin.files.parquet.page_rows import has_readable_rows, read_page_rows
+from puffin.files.parquet.row_batches import counted, row_batches
+from puffin.files.rows import BATCH_BYTES, MAX_BATCH_ROWS, Reading, Rows, summarized
 from puffin.values.chunk_summary import ChunkSummary
 from puffin.values.column_chunk import ChunkStatistics
+from puffin.values.plain_arrays import type_of_values
 
 _STREAM_BUFFER = 8 * 1024 * 1024  # bytes of a column chunk that are held at a time
 _INT96_UNIT = "us"
@@ -53,7 +56,7 @@ class ParquetDataFile(DataFile):
     def batches(self, paths: Iterable[Path]) -> Iterator[pa.RecordBatch]:
         columns = [".".join(path) for path in paths if path]
         rows = sum(self.footer.row_group(place).num_rows for place in range(self.footer.num_row_groups))
-        yield from _counted(self._parquet.iter_batches(columns=columns, use_threads=False), rows)
+        yield from counted(self._parquet.iter_batches(columns=columns, use_threads=False), rows)
 
     def bloom_filters(self, column: FileColumn, /) -> Sequence[bytes]:
         place = self._layout.places.get(".".join(column.names))
@@ -194,8 +197,22 @@ class _RowGroupReader:
         uncompressed = sum(chunk.total_uncompressed_size for chunk in chunks)
         rows = min(MAX_BATCH_ROWS, max(1, BATCH_BYTES * group.num_rows // max(1, uncompressed)))
         summaries = {chunk.column.column.field_id: chunk.summary for chunk in rest if chunk.summary is not None}
-        batches = _row_batches(self._opened_for(rest), place, group, paths, rows)
+        batches = row_batches(self._opened_for(rest), place, paths, rows, lambda: self._from_pages(row_group, seen))
         yield from summarized(self._selection.rows(batches, columns, first_row), summaries, bytes_read)
+
+    def _from_pages(self, row_group: _RowGroup, columns: Sequence[FileColumn]) -> dict[str, Iterator[pa.Array]]:
+        """The rows of columns whose pages can be read without pyarrow, by path; columns inside structs cannot."""
+        paths = [column.names for column in columns if column.names and column.constant is None]
+        plans = self._layout.planner.plan(row_group.place, paths, all_live=False, each_row=True)
+        found = {}
+        for path, plan in plans.items():
+            chunk, is_named_once = plan.chunk, path[0] in self._layout.places
+            if chunk is None or chunk.num_values != row_group.metadata.num_rows or not is_named_once:
+                continue
+            arrow_type = type_of_values(plan.arrow_type)
+            if has_readable_rows(chunk, arrow_type):
+                found[path[0]] = read_page_rows(self._source, chunk, arrow_type)
+        return found
 
     def _statistics(self, group: pq.RowGroupMetaData, path: Path, plan: ChunkPlan) -> ChunkStatistics:
         place = self._layout.places.get(".".join(path))
@@ -231,28 +248,6 @@ def _open(source: pa.NativeFile, metadata: pq.FileMetaData | None, as_dictionary
         buffer_size=_STREAM_BUFFER,
         pre_buffer=False,
     )
-
-
-def _row_batches(
-    parquet: pq.ParquetFile, index: int, group: pq.RowGroupMetaData, paths: list[str], rows: int
-) -> Iterator[pa.RecordBatch]:
-    if paths:
-        batches = parquet.iter_batches(rows, row_groups=[index], columns=paths, use_threads=False)
-        yield from _counted(batches, group.num_rows)
-    else:
-        # Every column is a constant; the file only gives the number of rows.
-        for start in range(0, group.num_rows, rows):
-            yield record_batch([], [], min(rows, group.num_rows - start))
-
-
-def _counted(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Pass on batches of so many rows; ValueError if there are fewer or more."""
-    found = 0
-    for batch in batches:
-        found += batch.num_rows
-        yield batch
-    if found != rows:  # pyarrow ends a chunk where it begins with a page without values, or has two of them in a row
-        raise ValueError(f"expected {rows} rows, as the footer says, found {found}")
 
 
 def _check_values(column: FileColumn, group: _RowGroup, plan: ChunkPlan) -> None:

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 
 from puffin.errors import CorruptDataFileError
 from puffin.files.parquet import delta_pages, page_batches, page_codecs, plain_pages
+from puffin.files.parquet.page_rows import has_readable_rows, read_page_rows
 from puffin.files.parquet.page_values import read_page_values
 from puffin.files.parquet.parquet_footer import INT64, PLAIN, PLAIN_DICTIONARY, read_footer
-from tests.page_counts import agrees_with_pyarrow, counted, page_counts, written
+from tests.page_counts import agrees_with_pyarrow, counted, of_bytes, page_counts, written
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
@@ -123,6 +124,26 @@ def check_drawn_file(arrow_type, values, options, data):
     stored = pq.read_schema(pa.BufferReader(file)).field(0).type
     found, expected = total_of(file, stored)
     assert found == expected
+    if not pa.types.is_boolean(stored):
+        assert rows_of_pages(file, stored) == rows_of(pq.read_table(pa.BufferReader(file)).column(0).chunks)
+
+
+def rows_of_pages(file, arrow_type):
+    rows = []
+    for (chunk,) in read_footer(pq.read_metadata(pa.BufferReader(file))):
+        assert chunk.num_values == 0 or has_readable_rows(chunk, arrow_type)
+        rows += rows_of(read_page_rows(pa.BufferReader(file), chunk, arrow_type)) if chunk.num_values else []
+    return rows
+
+
+def rows_of(arrays):
+    """Every value, comparable, or null."""
+    rows = []
+    for array in arrays:
+        is_float = pa.types.is_floating(array.type)
+        bits = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64()) if is_float else array
+        rows += of_bytes(bits).to_pylist()
+    return rows
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3, 9])

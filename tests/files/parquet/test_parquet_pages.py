@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 from puffin.files.parquet import thrift
-from puffin.files.parquet.hybrid import HybridCounts
+from puffin.files.parquet.hybrid import HybridCounts, unpacked
 from puffin.files.parquet.page_codecs import (
     BROTLI,
     CODECS,
@@ -90,6 +90,16 @@ def test_values_of_any_width_in_any_runs_are_counted(example):
         assert counted(data[:end], len(values), width, limit) is None
     if max(values, default=0) > 0:
         assert counted(data, len(values), width, limit - 1) is None
+
+
+@settings(max_examples=60)
+@given(encoded())
+def test_values_of_any_width_in_any_runs_are_unpacked(example):
+    width, values, data = example
+    assert unpacked(data + b"more", len(values), width).tolist() == values
+    for end in range(len(data)):
+        with pytest.raises(ValueError, match="expected"):
+            unpacked(data[:end], len(values), width)
 
 
 @pytest.mark.usefixtures("both_ways")

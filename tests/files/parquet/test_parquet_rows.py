@@ -1,5 +1,6 @@
 """However the values of a chunk are found, the sketch equals that of the live rows byte for byte."""
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -133,19 +134,27 @@ def pages_in(table, name, pages, num_rows=None):
 EMPTY_FIRST = [[], [1, 2, 3], [4, 5]]
 
 
-def test_kernels_read_the_rows_behind_a_page_without_values(make_table):
+NO_VALUES = pytest.mark.parametrize("pages", [EMPTY_FIRST, [[1], [], [], [2, 3, 4, 5]]], ids=["first", "two in a row"])
+
+
+@NO_VALUES
+@pytest.mark.parametrize("deleted", [(), (0,), (3,)])
+def test_kernels_read_the_rows_that_pyarrow_omits_behind_pages_without_values(make_table, pages, deleted):
     kernels.load_kernels()
     table = make_table([(1, "id", "long")])
-    table.snapshot(table.data(pages_in(table, "1.parquet", EMPTY_FIRST)))
-    answer = table.read()
-    assert (answer.rows, answer.sketches["id"]) == (5, of(pa.array([1, 2, 3, 4, 5], pa.int64()), "long"))
-
-
-@pytest.mark.parametrize("pages", [EMPTY_FIRST, [[1], [], [], [2, 3, 4, 5]]], ids=["first", "two in a row"])
-def test_rows_that_pyarrow_omits_behind_pages_without_values_are_missed(make_table, pages):
-    table = make_table([(1, "id", "long")])
     path = pages_in(table, "1.parquet", pages)
-    table.snapshot(table.data(path), table.position_deletes("d.parquet", [(path, 0)]))
+    deletes = [table.position_deletes("d.parquet", [(path, at) for at in deleted])] if deleted else []
+    table.snapshot(table.data(path), *deletes)
+    answer = table.read()
+    live = [row for place, row in enumerate([1, 2, 3, 4, 5]) if place not in deleted]
+    assert (answer.rows, answer.sketches["id"]) == (len(live), of(pa.array(live, pa.int64()), "long"))
+
+
+@NO_VALUES
+def test_rows_that_pyarrow_omits_are_missed_without_kernels(make_table, pages, monkeypatch):
+    monkeypatch.setattr(kernels, "_is_ready", False)
+    table = make_table([(1, "id", "long")])
+    table.snapshot(table.data(pages_in(table, "1.parquet", pages)))
     with pytest.raises(CorruptDataFileError, match=r"1\.parquet: .*expected 5 rows, as the footer says, found [01]"):
         table.read()
 
@@ -168,3 +177,61 @@ def test_chunk_with_another_number_of_values_than_rows_is_corrupt(make_table, wi
     table.snapshot(table.data(pages_in(table, "1.parquet", [[1, 2, 3]], num_rows=5)))
     with pytest.raises(CorruptDataFileError, match="column id: expected 5 values in row group 0, found 3"):
         sketches_of(table.batch(), is_sound=False)
+
+
+# --- pages that pyarrow refuses -----------------------------------------------------------------------------------
+
+FAR_APART = [(2**31 - 1 - i) * (-1) ** i for i in range(5000)]  # their differences take DuckDB up to 33 bits
+
+
+def by_duckdb(path):
+    with duckdb.connect() as connection:
+        connection.sql(f"""
+            copy (select unnest({FAR_APART})::int as far, unnest({WORDS.to_pylist()}) as low, far % 2 = 0 as is_even)
+            to '{path}'
+            (format parquet, parquet_version v2, row_group_size 3000, field_ids {{far: 1, low: 2, is_even: 3}})
+        """)
+    return path
+
+
+def test_kernels_read_live_rows_of_pages_that_pyarrow_refuses(make_table):
+    """Only of the column that it refuses: they cannot read booleans row by row."""
+    kernels.load_kernels()
+    table = make_table([(1, "far", "int"), (2, "low", "string"), (3, "is_even", "boolean")])
+    path = by_duckdb(table.root / "1.parquet")
+    deleted = {0, *range(2990, 3010), *(i for i in range(5000) if i % 50 == 7)}
+    table.snapshot(table.data(path), table.position_deletes("d.parquet", [(path, at) for at in sorted(deleted)]))
+    answer = table.read()
+    live = pa.array([at for at in range(5000) if at not in deleted])
+    assert answer.rows == len(live)
+    assert answer.sketches["far"] == of(pa.array(FAR_APART, pa.int32()).take(live), "int")
+    assert answer.sketches["low"] == of(WORDS.take(live))
+
+
+def test_kernels_read_live_rows_of_strings_that_pyarrow_cannot_make_a_dictionary_of(make_table):
+    """A writer whose dictionary becomes too large may go on with DELTA_BYTE_ARRAY."""
+    kernels.load_kernels()
+    table = make_table([(1, "low", "string")])
+    words = pa.array([None if i % 7 == 0 else f"word {i % 50}" for i in range(5000)])
+    options = {"use_dictionary": False, "column_encoding": "DELTA_BYTE_ARRAY", "row_group_size": 3000}
+    path = table.write("1.parquet", pa.table({"low": words.dictionary_encode()}), **options)
+    table.document["properties"]["schema.name-mapping.default"] = '[{"field-id": 1, "names": ["low"]}]'
+    table.snapshot(table.data(path), table.position_deletes("d.parquet", [(path, 1), (path, 4000)]))
+    answer = table.read()
+    assert (answer.rows, answer.summaries["low"][1].null_count) == (4998, 715)
+    assert answer.sketches["low"] == of(words)
+
+
+def test_error_is_that_of_pyarrow_if_kernels_cannot_read_the_rows_either(make_table):
+    kernels.load_kernels()
+    table = make_table([(1, "low", "string")])
+    path = write(table, "1.parquet", WORDS, compression="none")
+    content = bytearray(path.read_bytes())
+    start = pq.read_metadata(path).row_group(0).column(0).data_page_offset
+    content[start : start + 40] = b"\xff" * 40
+    path.write_bytes(content)
+    table.snapshot(table.data(path), table.position_deletes("d.parquet", [(path, 1)]))
+    with pytest.raises(
+        CorruptDataFileError, match=r"1\.parquet: expected a readable Parquet file: .*Deserializing page header"
+    ):
+        table.read()
