@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from puffin.errors import CorruptDataFileError, CorruptError, NotFoundError, UnsupportedError
+from puffin.errors import CorruptDataFileError, CorruptError, NotFoundError, UnsupportedError, UnsupportedTableError
 from puffin.iceberg.stores import stores
 from puffin.kernels import kernels_ready, load_kernels
 from puffin.statistics.kinds.kind import EVERY_ROW, Need
@@ -57,7 +57,8 @@ def read_batch(batch: ScanBatch, kinds: Sequence[Kinds], files: DataFiles, remov
         load_kernels()
     had_kernels = kernels_ready()
     partial = _read_batch(batch, kinds, files, removed)
-    if isinstance(partial.failure, CorruptDataFileError) and not had_kernels and load_kernels():
+    is_of_file = isinstance(partial.failure, (CorruptDataFileError, UnsupportedTableError))
+    if is_of_file and not had_kernels and load_kernels():
         # pyarrow rejects some valid pages that the kernels read, such as DuckDB's of ints that are far apart.
         return _read_batch(batch, kinds, files, removed)
     return partial

@@ -18,7 +18,7 @@ from puffin.errors import (
 from puffin.storage import is_storage_failure
 
 _UNREADABLE = (pa.ArrowException, OSError, ValueError, LookupError, CorruptDeletionVectorError, UsageError)
-_SAID_OF_CODECS = ("LZO compression", "Support for codec")  # by pyarrow, in errors of two kinds
+_SAID_OF_LACKS = ("LZO compression", "Support for codec", "Not yet implemented")  # by pyarrow, in errors of any kind
 
 
 @contextlib.contextmanager
@@ -31,7 +31,7 @@ def errors_about(path: str, kind: str) -> Iterator[None]:
 
     Raises:
         CorruptDataFileError: The file is invalid.
-        UnsupportedTableError: A reader raised NotImplementedError, or pyarrow lacks a codec. pyarrow's own
+        UnsupportedTableError: A reader raised NotImplementedError, or pyarrow lacks a codec or decoder. pyarrow's own
             NotImplementedError does not count: it raises that for columns of another type than the table's.
         StorageError: The storage failed.
     """
@@ -49,4 +49,4 @@ def errors_about(path: str, kind: str) -> Iterator[None]:
 def _is_unsupported(exc: Exception) -> bool:
     if isinstance(exc, NotImplementedError) and not isinstance(exc, pa.ArrowException):
         return True
-    return any(text in str(exc) for text in _SAID_OF_CODECS)
+    return any(text in str(exc) for text in _SAID_OF_LACKS)

@@ -107,6 +107,16 @@ def test_a_small_batch_has_pages_read_by_kernels_that_pyarrow_refuses(tmp_path, 
     assert of(THETA, partial.added) == {1: ThetaSketch.from_arrow(pa.array(numbers, pa.int32()), "int")}
 
 
+def test_a_small_batch_has_pages_read_by_kernels_that_pyarrow_has_no_decoder_for(tmp_path, unloaded_kernels):
+    path, column = tmp_path / "delta.parquet", Column(1, "b", "string", (1,), (None,))
+    words = pa.array([f"word {i % 50}" for i in range(2000)])
+    coded = words.dictionary_encode()
+    table = pa.Table.from_arrays([coded], schema=pa.schema([with_id("b", coded.type, 1)]))
+    pq.write_table(table, path, use_dictionary=False, column_encoding="DELTA_BYTE_ARRAY")
+    partial = read_batch(batch_of(task_of(path), columns=(column,)), (SKETCHES,), DataFiles(store_for))
+    assert of(THETA, partial.added) == {1: ThetaSketch.from_arrow(words, "string")}
+
+
 @pytest.mark.parametrize("kinds", [SKETCHES, COUNTS], ids=["sketches", "row counts"])
 def test_merged_batches_equal_the_whole(file_of, kinds):
     tasks = [file_of(f"{i}.parquet", range(i, i + 9000), ["x"] * 9000) for i in (0, 5000, 20_000)]

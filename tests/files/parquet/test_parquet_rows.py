@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from puffin import kernels
-from puffin.errors import CorruptDataFileError
+from puffin.errors import CorruptDataFileError, UnsupportedTableError
 from puffin.sketches.theta_sketch import ThetaSketch
 from tests.hand_made_pages import file_of_pages
 from tests.hand_made_table import sketches_of
@@ -220,6 +220,23 @@ def test_kernels_read_live_rows_of_strings_that_pyarrow_cannot_make_a_dictionary
     answer = table.read()
     assert (answer.rows, answer.summaries["low"][1].null_count) == (4998, 715)
     assert answer.sketches["low"] == of(words)
+
+
+def test_pages_that_nobody_here_can_read_are_unsupported(make_table):
+    """Inside structs pyarrow alone reads row by row."""
+    table = make_table([(1, "s", [(2, "low", "string")])])
+    struct = pa.StructArray.from_arrays([WORDS.dictionary_encode()], ["low"])
+    options = {"use_dictionary": False, "column_encoding": {"s.low": "DELTA_BYTE_ARRAY"}}
+    path = table.write("1.parquet", pa.table({"s": struct}), **options)
+    names = '{"field-id": 2, "names": ["low"]}'
+    table.document["properties"]["schema.name-mapping.default"] = (
+        f'[{{"field-id": 1, "names": ["s"], "fields": [{names}]}}]'
+    )
+    table.snapshot(table.data(path), table.position_deletes("d.parquet", [(path, 1)]))
+    with pytest.raises(
+        UnsupportedTableError, match=r"1\.parquet: Parquet file not supported: Not yet implemented: Decode"
+    ):
+        table.read()
 
 
 def test_error_is_that_of_pyarrow_if_kernels_cannot_read_the_rows_either(make_table):
