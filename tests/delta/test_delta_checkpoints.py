@@ -436,6 +436,16 @@ def test_corrupt_file_is_named(log: Path, write: Callable, damage: Callable) -> 
     assert paths(log) == ["a", "b", "c", "d"]
 
 
+def test_checkpoint_with_fewer_rows_than_its_footer_says_is_corrupt(log: Path) -> None:
+    """pyarrow reads them without an error, also if rows are behind a page without values."""
+    (path,) = classic(log, 3, [add(name) for name in "abcd"])
+    content, num_rows = path.read_bytes(), b"\x16\x06\x26"  # of a row group of three rows; its offset follows
+    assert content.count(num_rows) == 2
+    path.write_bytes(content.replace(num_rows, b"\x16\x08\x26", 1))
+    with pytest.raises(CorruptMetadataError, match="expected 4 rows in row group 0, found 3"):
+        live_files(segment(log))
+
+
 @every_kind
 def test_missing_file_is_named(log: Path, write: Callable) -> None:
     """A sidecar is missing from the store, or another file disappears after the listing."""

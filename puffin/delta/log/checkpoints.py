@@ -197,8 +197,12 @@ def _read_parquet(
             stored = parquet.metadata.row_group(group)
             # Statistics of a file have a few kilobytes if the table has many columns.
             rows = min(max(_BATCH_BYTES * stored.num_rows // max(1, stored.total_byte_size), _LEAST_ROWS), _MOST_ROWS)
+            found = 0
             for batch in parquet.iter_batches(rows, row_groups=[group], columns=columns):
+                found += batch.num_rows
                 yield from read(batch)
+            if found != stored.num_rows:  # pyarrow omits rows behind a page without values, without an error
+                raise ValueError(f"expected {stored.num_rows} rows in row group {group}, found {found}")
 
 
 def _actions(batch: pa.RecordBatch) -> Iterator[Action]:
