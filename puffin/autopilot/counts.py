@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from puffin.autopilot.decide import BROKEN, FRESH, NEVER, STATES, Verdict
 from puffin.autopilot.events import Event
@@ -17,6 +17,7 @@ _HELP = {
     "budget_left_bytes": "Bytes of today's budget that are left.",
     "look_seconds": "Seconds that the last look at all tables took.",
     "looked_timestamp_seconds": "When all tables were looked at last.",
+    "run_seconds_max": "Seconds that the longest of the runs under way has taken so far.",
     "runs_total": "Runs of tables, by what was done and how it ended.",
     "bytes_read_total": "Bytes that runs have read.",
     "rows_read_total": "Rows that runs have read.",
@@ -61,6 +62,11 @@ class Counts:
         """Keep what is left of today's budget."""
         with self._guard:
             self._gauges["budget_left_bytes"] = left
+
+    def under_way(self, seconds: Iterable[float]) -> None:
+        """Keep how long the runs under way have taken so far."""
+        with self._guard:
+            self._gauges["run_seconds_max"] = max(seconds, default=0.0)
 
     def silent_seconds(self) -> float:
         """Seconds since the last look at all tables ended, or since the start."""

@@ -22,6 +22,7 @@ from puffin.autopilot.events import DONE, FAILED, SKIPPED, Event, Publisher
 from puffin.autopilot.ledger import Ledger
 from puffin.autopilot.look import Watcher, told
 from puffin.autopilot.questions import Asked, questions
+from puffin.autopilot.slow_runs import SlowRuns
 from puffin.autopilot.spark_sessions import SparkSessions
 from puffin.autopilot.worker import SPENT, Worker, event_of, utc
 from puffin.policy.model import Policy
@@ -65,6 +66,7 @@ class Autopilot:
         self._watcher = Watcher(policy)
         self._ledger = Ledger(policy.state, writes=writes)
         self._publisher = Publisher(policy if writes else dataclasses.replace(policy, event_file=None))
+        self._slow = SlowRuns()
         self._sparks = SparkSessions(policy.spark, verbose=verbose)
         self._seed = random.getrandbits(32)
         self._stopped = stopped or threading.Event()
@@ -203,6 +205,9 @@ class Autopilot:
                 chores = time.monotonic()
                 self._sparks.release_idle()
                 self._count_budget()
+                under_way = self._worker.under_way()
+                self.counts.under_way(under_way.values())
+                self._slow.log(under_way)
 
     def _tell(self, event: Event) -> None:
         self.counts.add(event)

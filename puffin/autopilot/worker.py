@@ -59,7 +59,7 @@ class Worker:
         self._tell = tell
         self._claims = Claims(policy.state)
         self._guard = threading.Lock()
-        self._running: set[str] = set()
+        self._running: dict[str, float] = {}  # since when
 
     def run(self, planned: Verdict) -> str:
         """
@@ -94,6 +94,12 @@ class Worker:
         """Whether a thread works on a table."""
         return key in self._running
 
+    def under_way(self) -> dict[str, float]:
+        """The tables that threads work on, and for how many seconds."""
+        with self._guard:
+            now = time.monotonic()
+            return {key: now - since for key, since in self._running.items()}
+
     def past(self) -> Past:
         """How earlier runs ended."""
         return Past(self._ledger.failures(time.time() + self._policy.retry.most), self._ledger.ended())
@@ -104,7 +110,7 @@ class Worker:
         key = verdict.seen.key
         with self._guard:
             is_free = key not in self._running
-            self._running.add(key)
+            self._running.setdefault(key, time.monotonic())
         if not is_free:
             yield False
             return
@@ -116,7 +122,7 @@ class Worker:
                 yield is_ours
         finally:
             with self._guard:
-                self._running.discard(key)
+                del self._running[key]
 
     def _run_claimed(self, planned: Verdict) -> str:
         limits = self._policy.limits
