@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -64,7 +66,9 @@ def command(
     from stats_jobs.options import IndexOptions
 
     options = IndexOptions(**options_as_given, **chosen.limits, drop=drop or ())
-    run_job(ctx, chosen, Job(index, index_many, options, _text, _ending))
+    # A dry run leaves the columns in the index, too.
+    text = functools.partial(_text, to_drop=() if options.dry_run else options.drop)
+    run_job(ctx, chosen, Job(index, index_many, options, text, _ending))
 
 
 def _ending(report: IndexReport) -> str:
@@ -75,7 +79,7 @@ def _ending(report: IndexReport) -> str:
     return "computed only" if report.files_read or report.files_lifted else "current"
 
 
-def _text(name: str, report: IndexReport) -> list[str]:
+def _text(name: str, report: IndexReport, to_drop: Sequence[str] = ()) -> list[str]:
     if report.snapshot_id is None:
         return [f"{name}: no snapshot yet, nothing to index"]
     head = f"{name} ({report.format}, snapshot {report.snapshot_id})"
@@ -92,4 +96,6 @@ def _text(name: str, report: IndexReport) -> list[str]:
         lines.append(work_done(report))
     if report.files_lifted:
         lines.append(f"took the Bloom filters that {counted(report.files_lifted, 'file has', 'files have')}")
+    if to_drop and not report.committed:
+        lines.append(f"nothing to drop: no index of {', '.join(to_drop)}")
     return [*lines, _ending(report)]

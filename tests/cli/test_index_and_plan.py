@@ -223,3 +223,10 @@ def test_index_says_that_no_column_is_left(puffin: Command, table: Path) -> None
     puffin("index", table, "--columns", "k")
     _, *said = puffin("index", table, "--drop", "k").stdout.decode().splitlines()
     assert said == ["no column is indexed", "committed"]
+
+
+def test_index_says_that_a_column_to_drop_has_none(puffin: Command, table: Path) -> None:
+    puffin("index", table, "--columns", "k")
+    run = puffin("index", table, "--drop", "p")
+    assert (run.code, run.stdout.decode().splitlines()[-2:]) == (0, ["nothing to drop: no index of p", "current"])
+    assert b"nothing to drop" not in puffin("index", table, "--drop", "k", "--dry-run").stdout
