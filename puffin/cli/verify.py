@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from puffin.cli.diagnostics import first_of
 from puffin.cli.options import as_json, diagnostics, stored_files
 from puffin.cli.render import print_json, print_lines
 from puffin.errors import PuffinError, line_about
+from puffin.storage.uri import local_name
 
 if TYPE_CHECKING:
     from puffin.inspection import Verdict
@@ -31,7 +33,7 @@ def command(*, files: tuple[str, ...], json_output: bool) -> None:
 
     verdicts = []
     for file in files:
-        verdict = verify(file)
+        verdict = _with_hint(verify(file))
         verdicts.append(verdict)
         if not json_output:
             print_lines(_lines(verdict))
@@ -45,6 +47,15 @@ def command(*, files: tuple[str, ...], json_output: bool) -> None:
         raise PuffinError(f"{count}: {first_of(failures)}")
     if unread:
         raise PuffinError(f"{unread} of {len(files)} files not read: {first_of(failures)}")
+
+
+def _with_hint(verdict: Verdict) -> Verdict:
+    """The verdict, which says what to name instead of a directory of a table."""
+    local = None if verdict.was_read else local_name(verdict.path)
+    if local is None or not os.path.isdir(os.path.join(local, "metadata")):  # noqa: PTH112, PTH118 - Path imports long
+        return verdict
+    (error,) = verdict.errors
+    return verdict._replace(errors=(f"{error}; of a table, name its statistics files, such as metadata/*.stats",))
 
 
 def _lines(verdict: Verdict) -> Iterator[str]:

@@ -187,6 +187,13 @@ def test_verify_needs_a_file(puffin):
     assert (run.code, run.stdout) == (2, b"")
 
 
+def test_verify_says_what_to_name_of_a_table(puffin, tmp_path):
+    (tmp_path / "t" / "metadata").mkdir(parents=True)
+    run = puffin("verify", tmp_path / "t")
+    said = "expected a file, found a directory; of a table, name its statistics files, such as metadata/*.stats"
+    assert (run.code, run.stdout.decode()) == (1, f"{tmp_path}/t: NOT READ\n  {tmp_path}/t: {said}\n")
+
+
 def test_verify_runs_as_a_module_and_sets_the_exit_code(sound_file, tmp_path):
     command = [sys.executable, "-m", "puffin", "verify"]
     assert subprocess.run([*command, sound_file], capture_output=True).returncode == 0
