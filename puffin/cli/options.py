@@ -56,7 +56,7 @@ def of_catalog(command: _Command) -> _Command:
     """``--catalog`` and ``--catalog-property``, as one ``catalog``."""
 
     @catalog_property
-    @click.option("--catalog", metavar="NAME", help="TABLE is namespace.table of this pyiceberg catalog.")
+    @click.option("--catalog", metavar="NAME", help="Tables are named namespace.table, in this pyiceberg catalog.")
     @functools.wraps(command)
     def with_catalog(*args: Any, catalog: str | None, catalog_properties: dict[str, str], **kwargs: Any) -> Any:
         check_catalog(catalog, catalog_properties)

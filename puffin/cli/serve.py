@@ -120,7 +120,8 @@ def command(
     """
     Answer planners over HTTP, and show people a page.
 
-    Only tables of --allow-root and --catalog are served. SIGTERM or Ctrl+C finishes running requests, then stops.
+    Only tables of --allow-root and --catalog are served; without these, those of --policy. SIGTERM or Ctrl+C finishes
+    running requests, then stops.
     """
     ctx.with_resource(_sigterm_ends())
     if not (roots or catalogs or policy_file is not None):

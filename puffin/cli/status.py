@@ -33,7 +33,7 @@ class _Shown(NamedTuple):
 @click.argument("tables", nargs=-1, metavar="[TABLE]...")
 @click.option("--catalog", metavar="NAME", help="Every table of this pyiceberg catalog, or those that are named.")
 @catalog_property
-@click.option("--namespace", metavar="NS", help="Only tables of this catalog namespace.")
+@click.option("--namespace", metavar="NS", help="Only tables of this catalog namespace, and not of those below it.")
 @click.option(
     "--root", "roots", multiple=True, metavar="URI", help="Every table below this directory; may be repeated."
 )

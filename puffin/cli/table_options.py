@@ -63,7 +63,9 @@ class TableOptions:
         if self.remote is not None and (self.master is not None or self.spark_tables):
             raise click.UsageError("expected --remote without --master and --spark-table")
         if not (self.tables or self.spark_tables or self.namespace is not None):
-            raise click.UsageError("expected TABLE..., --spark-table or --namespace")
+            raise click.UsageError(
+                "expected TABLE..., --spark-table or --namespace; puffin autopilot takes every table of a catalog"
+            )
         return [name for name in self._found() if self.wants(name, dotted=self.catalog.name is not None)]
 
     def wants(self, table: str, *, dotted: bool) -> bool:
@@ -127,7 +129,7 @@ def how_to_run(command: _Command) -> _Command:
                 callback=byte_size,
                 metavar="SIZE",
                 help="Read up to this many bytes of files without starting Spark, as a number or such as 1GiB, which "
-                "is the default.",
+                "is the default; 0 to use Spark always.",
             ),
             click.option("--master", metavar="URL", help="Spark master; by default every core of this machine."),
             of_remote,
@@ -161,7 +163,11 @@ def _options(verb: str, stale: str) -> list[Callable[[Any], Any]]:
             help="An Iceberg table of a catalog that Spark is configured with, by --conf or spark-submit; may be "
             "repeated.",
         ),
-        click.option("--namespace", metavar="NS", help=f"{verb} every table of this catalog namespace."),
+        click.option(
+            "--namespace",
+            metavar="NS",
+            help=f"{verb} every table of this catalog namespace, and not of those below it.",
+        ),
         by_name,
         click.option("--only-stale", is_flag=True, help=f"Skip tables whose {stale} up to date."),
     ]
