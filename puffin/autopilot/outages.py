@@ -6,6 +6,7 @@ follow as warnings.
 from __future__ import annotations
 
 import logging
+import threading
 
 _log = logging.getLogger(__name__)
 
@@ -15,11 +16,14 @@ class Outages:
 
     def __init__(self) -> None:
         self._failing = set[str]()
+        self._guard = threading.Lock()
 
     def failed(self, place: str, what: str, error: object) -> None:
         """Log that something has failed at a place, and what this means."""
-        _log.log(logging.WARNING if place in self._failing else logging.ERROR, "%s: %s: %s", place, what, error)
-        self._failing.add(place)
+        with self._guard:
+            is_new = place not in self._failing
+            self._failing.add(place)
+        _log.log(logging.ERROR if is_new else logging.WARNING, "%s: %s: %s", place, what, error)
 
     def worked(self, place: str) -> None:
         """The next failure at a place is news again."""
