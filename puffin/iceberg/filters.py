@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from puffin.cached import cached_property
@@ -134,17 +134,25 @@ def _optional_schema(schema: Mapping[str, Any]) -> Schema:
     """The schema with every field nullable, and without defaults and types that pyiceberg does not know."""
     from pyiceberg.schema import Schema
 
-    return Schema(*_optional(schema))
+    columns = frozenset(field["name"] for field in schema["fields"])
+    return Schema(*_optional(schema, columns))
 
 
-def _optional(struct: Mapping[str, Any]) -> Iterator[NestedField]:
-    """The fields of a struct as nullable: required fields of an optional struct may be null too."""
+def _optional(struct: Mapping[str, Any], columns: Set[str], prefix: str = "") -> Iterator[NestedField]:
+    """
+    The fields of a struct as nullable: required fields of an optional struct may be null too.
+
+    A field whose dotted name is that of a column is left out: the name means the column, and pyiceberg fails on both.
+    """
     from pyiceberg.types import NestedField, StructType
 
     for field in struct["fields"]:
-        type_ = field["type"]
+        type_, name = field["type"], f"{prefix}{field['name']}"
+        inside = [f"{name}.{each}" for each in _PARTS if isinstance(type_, Mapping) and each in type_]
+        if (prefix and name in columns) or not columns.isdisjoint(inside):
+            continue
         if isinstance(type_, Mapping) and type_.get("type") == "struct":
-            type_ = StructType(*_optional(type_))
+            type_ = StructType(*_optional(type_, columns, f"{name}."))
         with contextlib.suppress(Exception):
             yield NestedField(field["id"], field["name"], type_, required=False)
 
@@ -153,4 +161,5 @@ def _json_literal(type_: str, value: Any) -> Any:
     return str(value) if isinstance(value, uuid.UUID) else value_to_json(type_, value)
 
 
+_PARTS = "element", "key", "value"  # of lists and maps
 _PREDICATES = {op: name for name, op in OPERATORS.items()}

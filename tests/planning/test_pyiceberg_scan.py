@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import StaticTable, Table
 
@@ -93,6 +94,17 @@ def test_scan_keeps_its_own_filter_columns_and_limit(table: Table) -> None:
     assert scan.to_arrow().num_rows == 3
     wider = planned(table, "k < 100").for_pyiceberg(table.scan("s is not null"))
     assert rows_of(wider.to_arrow()) == rows_of(table.scan("k < 100 and s is not null").to_arrow())
+
+
+def test_name_of_a_column_may_be_that_of_a_field_in_another(tmp_path: Path) -> None:
+    """A name is matched whole before it is taken as a dotted path."""
+    rows = {"a.b": [1, 2], "a": [{"b": "x", "c": 1}, {"b": "y", "c": 2}], "l.element": [1, 2], "l": [[3], [4]]}
+    for values in ([0], [1]):
+        taken = {name: [each[value] for value in values] for name, each in {**rows, "p": ["k", "m"]}.items()}
+        write_deltalake(tmp_path, pa.table(taken), mode="append", partition_by=["p"])
+    index(str(tmp_path), IndexOptions(columns=("a.b",)))
+    for where in ("p = 'k'", "a.b = 1", "l.element = 1", "a.c = 1", '"a.b" < 2'):
+        assert sum(1 for _ in puffin.plan(tmp_path, where).files) == 1, where
 
 
 def test_number_beyond_the_type_of_a_column_matches_nothing(tmp_path: Path) -> None:
