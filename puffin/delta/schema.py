@@ -3,8 +3,7 @@ Converts a Delta table's schema to Iceberg's terms: appendix C types, a field id
 
 A Delta schema is Spark's JSON (protocol, "Schema Serialization Format"). Types that Iceberg has under another name are
 renamed; other types keep their names and cannot be hashed. So do strings with a collation, since equal ones may have
-other bytes. The converted schema has logical names; the paths and the
-name mapping have physical names.
+other bytes. The converted schema has logical names; the paths and the name mapping have physical names.
 
 A table that maps its columns (``delta.columnMapping.mode``) has ids already. For other tables this module assigns one
 id to each path, and the caller keeps the ids and passes them in again. The order is that of a new Iceberg table, all
