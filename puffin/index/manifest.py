@@ -25,7 +25,7 @@ from puffin.errors import CorruptMetadataError, FileNotFound, said_by
 from puffin.index.segment import SegmentColumn, SegmentEntry
 from puffin.statistics.private_state import places
 from puffin.storage import Store, join
-from puffin.tables.json_limits import check_json_size
+from puffin.tables.json_limits import read_json
 from puffin.tables.statistics_json import check_format_version, own_id, text_or_null, typed
 
 _VERSION = re.compile(r"\d{20}")
@@ -120,8 +120,7 @@ def decode(data: bytes, version: int, where: str) -> IndexManifest:
     if crc != b"%08x" % zlib.crc32(text):
         raise CorruptMetadataError(f"{where}: expected an index manifest with its CRC-32, found {crc[:16]!r}")
     try:
-        check_json_size(text)
-        document = json.loads(text)
+        document = read_json(text)
         check_format_version(document, FORMAT_VERSION, where)
         return IndexManifest(
             version,

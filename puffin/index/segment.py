@@ -36,7 +36,7 @@ from puffin.index.bloom import BLOCK_BYTES, MOST_LG_BLOCKS, WORDS, Bits, BloomFi
 from puffin.index.checksums import CRC_BYTES, row_checksums
 from puffin.statistics.private_state import places
 from puffin.storage import FileSource, Store, join
-from puffin.tables.json_limits import MAX_DOCUMENT_BYTES, check_json_size
+from puffin.tables.json_limits import MAX_DOCUMENT_BYTES, read_json
 from puffin.tables.statistics_json import integer, typed
 from puffin.version import created_by
 
@@ -284,8 +284,7 @@ def read_directory(entry: SegmentEntry, source: FileSource, directory: str) -> t
         raise CorruptError(f"segment {entry.id}: expected a directory with CRC-32 {entry.directory_crc}, found another")
     try:
         text = decompress(ZSTD, stored, offset=entry.directory_offset, limit=MAX_DOCUMENT_BYTES)
-        check_json_size(text)
-        document = json.loads(text)
+        document = read_json(text)
         return tuple(_size_class(found, table) for found in typed(document, "classes", list))
     except (TypeError, AttributeError, ValueError, RecursionError) as exc:
         raise CorruptMetadataError(f"segment {entry.id}: not a directory of an index: {said_by(exc)}") from exc

@@ -28,7 +28,7 @@ from typing import Any
 from puffin.delta.statistics.files import is_statistics_name
 from puffin.errors import CorruptMetadataError, UnsupportedTableError, said_by
 from puffin.tables.base import StatisticsEntry
-from puffin.tables.json_limits import check_json_size
+from puffin.tables.json_limits import read_json
 from puffin.tables.statistics_json import entry_from_json, entry_to_json, typed
 
 FORMAT_VERSION, SHORT_COLUMNS = 1, 2
@@ -100,8 +100,7 @@ def _encode(document: Mapping[str, Any], format_version: int = FORMAT_VERSION) -
 
 def _decode(data: bytes, where: str, newest: int) -> Mapping[str, Any]:
     try:
-        check_json_size(data)
-        document = json.loads(data)
+        document = read_json(data)
     except (ValueError, RecursionError) as exc:
         raise CorruptMetadataError(f"{where}: expected a JSON object: {exc}") from exc
     if not isinstance(document, dict):

@@ -51,8 +51,7 @@ def decode_document(data: bytes, location: str) -> dict[str, Any]:
     """
     try:
         text = document_text(data)
-        json_limits.check_json_size(text)
-        document = json.loads(text, parse_float=_finite, parse_constant=_no_number)
+        document = json_limits.read_json(text, parse_float=_finite, parse_constant=_no_number)
     except (ValueError, RecursionError, EOFError, OSError, zlib.error) as exc:
         is_other = isinstance(exc, UnicodeDecodeError) or not data
         found = f", found {'bytes that are no text' if data else 'an empty file'}" if is_other else f": {exc}"

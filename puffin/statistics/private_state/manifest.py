@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 from puffin.errors import CorruptMetadataError, said_by
 from puffin.tables.base import StatisticsEntry
-from puffin.tables.json_limits import check_json_size
+from puffin.tables.json_limits import read_json
 from puffin.tables.state import TableState
 from puffin.tables.statistics_json import check_format_version, integer, own_id, text_or_null, typed
 
@@ -128,8 +128,7 @@ def decode(data: bytes, where: str) -> Manifest:
     manifest.
     """
     try:
-        check_json_size(data)
-        document = json.loads(data)
+        document = read_json(data)
         check_format_version(document, FORMAT_VERSION, where)
         return Manifest(
             text_or_null(document, "table-uuid"),
