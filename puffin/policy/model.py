@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import zoneinfo
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
 from puffin.errors import UsageError
-from puffin.policy.quantities import Hours, shown_seconds, shown_share
+from puffin.policy.quantities import Hours, shown_seconds, shown_share, zone_of
 
 DAY = 86_400
 MIB = 1024 * 1024
@@ -115,9 +114,7 @@ class Limits:
     driver_bytes: int = 1024 * MIB
 
     def local(self, now: datetime.datetime) -> datetime.datetime:
-        # UTC needs no database of time zones, which small images lack.
-        is_utc = self.time_zone == "UTC"
-        return now.astimezone(datetime.timezone.utc if is_utc else zoneinfo.ZoneInfo(self.time_zone))
+        return now.astimezone(zone_of(self.time_zone))
 
     def day(self, now: datetime.datetime) -> str:
         """The day that bytes read now count for."""

@@ -118,11 +118,15 @@ def hours(text: str) -> Hours:
     return Hours(start, end)
 
 
+def zone_of(name: str) -> datetime.tzinfo:
+    """A time zone by its name; UTC needs no database of time zones, which small images lack."""
+    return datetime.timezone.utc if name == "UTC" else zoneinfo.ZoneInfo(name)
+
+
 def time_zone(text: str) -> str:
-    """The name of a time zone that this system knows, as it knows UTC without a database of time zones."""
+    """The name of a time zone that this system knows."""
     try:
-        if text != "UTC":
-            zoneinfo.ZoneInfo(text)
+        zone_of(text)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as exc:
         if zoneinfo.available_timezones():
             raise WrongValue("a time zone such as UTC or Europe/Berlin") from exc
