@@ -106,32 +106,37 @@ def table_status(name: str, opened: TableSnapshot, wanted: Wanted = Wanted()) ->
     """The status of an opened table, as far as it is wanted; PuffinError if its metadata cannot be read."""
     state = opened.state
     columns = tuple(c for c in state.select_columns(wanted.columns) if c.field_id not in opened.unreadable)
-    if opened.is_empty or not columns:
-        nothing = TableStatus(
-            table=name,
-            format=state.format,
-            snapshot_id=opened.snapshot_id,
-            index_files_missing=0,
-            bytes_to_read=0,
-            health=BEST,
-            reason="the table has no snapshot yet" if opened.is_empty else "no column can have statistics",
-        )
-        return nothing if opened.is_empty else _beside_columns(opened, wanted, nothing)
+    found = TableStatus(
+        table=name,
+        format=state.format,
+        snapshot_id=opened.snapshot_id,
+        index_files_missing=0,
+        bytes_to_read=0,
+        health=BEST,
+        reason="the table has no snapshot yet" if opened.is_empty else "no column can have statistics",
+    )
+    if opened.is_empty:
+        return found
+    index = _IndexCover.of(opened, wanted.index_columns)
+    found = dataclasses.replace(
+        found,
+        indexed_columns=index.columns,
+        index_files_missing=index.missing,
+        index_bytes_to_read=index.bytes,
+        columns_with_values=_with_values(opened, wanted.no_values),
+    )
+    if not columns:
+        points, reason = health([index.loss, *_upkeep(opened, (), {}, found)])
+        return found if points == BEST else dataclasses.replace(found, health=points, reason=reason)
     known = known_sketches(opened, [column.field_id for column in columns])
     plans = _plans(opened, known, columns)
     of_columns = readings_of_columns(opened, plans)
     by_age = sorted((of[0] for of in known.values() if of), key=lambda each: each.age)
-    index = _IndexCover.of(opened, wanted.index_columns)
-    found = TableStatus(
-        table=name,
-        format=state.format,
-        snapshot_id=opened.snapshot.snapshot_id,
+    found = dataclasses.replace(
+        found,
         columns_missing=tuple(column.name for column in columns if not known[column.field_id]),
-        indexed_columns=index.columns,
-        index_files_missing=index.missing,
-        index_bytes_to_read=index.bytes,
         bytes_to_read=opened_bytes(of_columns),
-        columns_with_values=_with_values(opened, wanted.no_values),
+        health=0,
         reason=_why_none(opened),
     )
     if not by_age:
@@ -153,20 +158,6 @@ def table_status(name: str, opened: TableSnapshot, wanted: Wanted = Wanted()) ->
         more = opened_bytes([*of_columns, *beside]) - opened_bytes(of_columns)
         found = dataclasses.replace(found, bytes_beside=more)
     return dataclasses.replace(found, health=points, reason=reason)
-
-
-def _beside_columns(opened: TableSnapshot, wanted: Wanted, found: TableStatus) -> TableStatus:
-    """The status of a table of which no column gets statistics: its index, and values that should not be stored."""
-    index = _IndexCover.of(opened, wanted.index_columns)
-    found = dataclasses.replace(
-        found,
-        indexed_columns=index.columns,
-        index_files_missing=index.missing,
-        index_bytes_to_read=index.bytes,
-        columns_with_values=_with_values(opened, wanted.no_values),
-    )
-    points, reason = health([index.loss, *_upkeep(opened, (), {}, found)])
-    return found if points == BEST else dataclasses.replace(found, health=points, reason=reason)
 
 
 def _found(place: Place, patience: float) -> Iterator[FoundTable]:
