@@ -22,8 +22,9 @@ from stats_jobs.column_memory import state_columns, weight
 from stats_jobs.execute import KERNELS_PAY_BYTES
 from stats_jobs.merge import Groups
 from stats_jobs.partial import Partial, merge_partials
+from stats_jobs.pieces import plan_here
 from stats_jobs.plan import plan_batches
-from stats_jobs.readers import Readers, plan_here
+from stats_jobs.readers import Readers
 from stats_jobs.scan import Scan, column_bytes, total_bytes
 from stats_jobs.session import Turns
 from stats_jobs.shipment import Shipment

@@ -40,7 +40,13 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("any machine")
 
-pytest_plugins = ["tests.compiled_kernels", "tests.hand_made_table", "tests.iceberg_rest_server", "tests.without_disk"]
+pytest_plugins = [
+    "tests.compiled_kernels",
+    "tests.hand_made_table",
+    "tests.iceberg_rest_server",
+    "tests.reading_processes",
+    "tests.without_disk",
+]
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN_TABLES = ROOT / "fixtures" / "tables-spark-3.5-iceberg-1.10" / "iceberg-spark.tar.gz"

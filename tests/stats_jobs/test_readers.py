@@ -19,10 +19,11 @@ from puffin.load import load_table
 from puffin.statistics.aside import put_aside
 from puffin.statistics.kinds import ROW_COUNTS, SUMMARY, THETA
 from puffin.tables.snapshot import TableSnapshot
-from stats_jobs import Options, analyze, readers
+from stats_jobs import Options, analyze, pieces
 from stats_jobs.partial import Partial
+from stats_jobs.pieces import plan_here
 from stats_jobs.plan import plan_batches
-from stats_jobs.readers import Readers, plan_here
+from stats_jobs.readers import Readers
 from stats_jobs.scan import Scan
 
 ROWS = 300
@@ -66,7 +67,7 @@ def opens(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def test_values_are_those_of_undivided_batches(tmp_path, monkeypatch, columns, threads):
     opened = made_table(tmp_path, columns=columns)
     divided = read(opened, plan_here([scan_of(opened)], parallelism=threads), threads=threads)
-    monkeypatch.setattr(readers, "_MOST_OPEN", 0)
+    monkeypatch.setattr(pieces, "_MOST_OPEN", 0)
     whole = read(opened, plan_batches([scan_of(opened)], parallelism=1), threads=1)
     assert (divided.rows, divided.bytes_read) == (whole.rows, whole.bytes_read) == (3 * ROWS, divided.bytes_read)
     assert divided.added.keys() == whole.added.keys()
@@ -91,7 +92,7 @@ def test_footer_is_parsed_once_for_all_threads(tmp_path, monkeypatch):
 
 
 def test_many_files_are_opened_once_in_all(tmp_path, opens, monkeypatch):
-    monkeypatch.setattr(readers, "_MOST_OPEN", 5)
+    monkeypatch.setattr(pieces, "_MOST_OPEN", 5)
     opened = made_table(tmp_path)
     read(opened, plan_here([scan_of(opened)], parallelism=2), threads=2)
     assert opens.total() == 3

@@ -36,6 +36,13 @@ def test_job_outlives_the_credentials_of_its_catalog(lender, s3, spark, monkeypa
     assert distinct(puffin.ndv("db.t", **named(lender)).columns) == expected(1000)
 
 
+def test_process_reads_with_the_credentials_of_its_catalog(lender, s3, processes):
+    lender.seconds = 600
+    assert analyze("db.t", **named(lender)).committed
+    assert processes.read
+    assert distinct(puffin.ndv("db.t", **named(lender)).columns) == expected(1000)
+
+
 @pytest.fixture
 def clock(monkeypatch):
     """A clock that stands still; a test adds seconds to its one value."""
