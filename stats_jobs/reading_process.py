@@ -48,7 +48,7 @@ class _Reading:
             while True:
                 self._read_run(requests)
         finally:
-            os._exit(1)  # the other process reads what is left
+            os._exit(1)  # the other process reads what is left, and raises the error if it has one too
 
     def _read_run(self, requests: queue.SimpleQueue[_Request]) -> None:
         from puffin.files.formats import FirstOpened

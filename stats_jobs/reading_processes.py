@@ -34,7 +34,7 @@ _MOST = 7
 _MEMORY = 1 << 30  # of the machine or container for each process, with this one; it uses about a third of that
 _MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _IDLE_SECONDS = 60.0
-_PATIENCE_SECONDS = 0.05
+_PATIENCE_SECONDS = 0.25
 _PROGRAM = "import sys; sys.path[:] = sys.argv[3:]; from stats_jobs.reading_process import main; main(*sys.argv[1:3])"
 
 _Settings: TypeAlias = tuple[dict[str, str], str]
@@ -138,13 +138,17 @@ class ReadingProcesses:
                 self._drop(process)
         return None
 
-    def give_back(self, process: ReadingProcess, *, is_sound: bool) -> None:
+    def give_back(self, process: ReadingProcess) -> None:
         with self._changed:
-            if is_sound and process in self._all:
+            if process in self._all:
                 self._idle.append(process)
                 self._changed.notify()
-            else:
-                self._drop(process)
+
+    def give_up(self, process: ReadingProcess) -> None:
+        """Start no others after one that ended while it was needed: memory may be short."""
+        with self._changed:
+            self._is_failed = True
+            self._drop(process)
 
     def close(self) -> None:
         """End all processes; others may start."""
@@ -215,24 +219,24 @@ class Lease(contextlib.AbstractContextManager["Lease"]):
                 process.begin(self._context)
             return None if self._process is None else self._process.read(piece)
         except (OSError, EOFError) as exc:
-            logger.info("a process that read ended: %s", exc)
-            self._give_back(is_sound=False)
+            self._give_up(exc)
             return None
+
+    def _give_up(self, error: Exception) -> None:
+        logger.info("a process that read has ended: %s", error)
+        if self._process is not None:
+            self._processes.give_up(self._process)
+            self._process = None
 
     def __exit__(self, *exc_info: Any) -> None:
         if self._process is None:
             return
         try:
             self._process.end()
-        except OSError:
-            self._give_back(is_sound=False)
+        except OSError as exc:
+            self._give_up(exc)
         else:
-            self._give_back(is_sound=True)
-
-    def _give_back(self, *, is_sound: bool) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            self._processes.give_back(process, is_sound=is_sound)
+            self._processes.give_back(self._process)
 
 
 def _settings() -> _Settings:

@@ -69,6 +69,7 @@ def processes(started: Watched, monkeypatch: pytest.MonkeyPatch) -> Watched:
     monkeypatch.setattr(reading_processes, "_WORTH_SECONDS", 0)
     monkeypatch.setattr(reading_processes, "_most", lambda: 1)
     started.read.clear()
+    started._is_failed = False
     original = ReadingProcess.read
 
     def noted(process: ReadingProcess, piece: Any) -> Any:

@@ -85,6 +85,8 @@ def test_process_that_is_killed_while_it_reads_is_replaced_by_the_thread(process
     assert analyze(table, Options(dry_run=True)).rows_read == 1500
     assert not processes.read
     assert not processes.idle
+    processes.note(0)
+    assert not processes.is_starting
 
 
 def test_broken_file_is_the_error_of_the_thread(processes, table):
