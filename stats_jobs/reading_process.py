@@ -16,6 +16,8 @@ from stats_jobs.cluster import prepare_worker
 from stats_jobs.partial import Partial
 from stats_jobs.pieces import Piece, PieceReader
 
+_RARELY = 50_000  # new objects between searches for garbage: readers make many objects, and hardly any cycles
+
 _Request: TypeAlias = "ScanContext | Piece | None"
 """The beginning of a run, a piece of it, or its end."""
 
@@ -26,6 +28,7 @@ def main(place: str, idle_seconds: str) -> None:
     prepare_worker()
     gc.collect()
     gc.freeze()  # what stays in any case
+    gc.set_threshold(_RARELY)
     connection.send(None)
     requests: queue.SimpleQueue[_Request] = queue.SimpleQueue()
     reading = _Reading(connection)
