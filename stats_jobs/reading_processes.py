@@ -26,13 +26,13 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from puffin.tables.scan_task import ScanContext
+from stats_jobs.machine import cores, memory
 from stats_jobs.partial import Partial
 from stats_jobs.pieces import Piece, PieceReader
 
 _WORTH_SECONDS = 2.0  # of processor time that threads have read; to start a process takes almost half of it
 _MOST = 7
-_MEMORY = 1 << 30  # of the machine or container for each process, with this one; it uses about a third of that
-_MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+_MEMORY = 1 << 30  # for each process, with this one; it uses about a third of that
 _IDLE_SECONDS = 60.0
 _PATIENCE_SECONDS = 0.25
 _PROGRAM = "import sys; sys.path[:] = sys.argv[3:]; from stats_jobs.reading_process import main; main(*sys.argv[1:3])"
@@ -249,16 +249,7 @@ def _settings() -> _Settings:
 
 def _most() -> int:
     """How many processes help this one, by the cores and the memory that it may use."""
-    return max(0, min(_MOST, len(os.sched_getaffinity(0)) - 1, _memory() // _MEMORY - 1))
-
-
-def _memory() -> int:
-    """The bytes of the machine or of the container."""
-    found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    for file in _MEMORY_LIMITS:
-        with contextlib.suppress(OSError, ValueError):  # ValueError: "max"
-            found = min(found, int(Path(file).read_text()))
-    return found
+    return max(0, min(_MOST, cores() - 1, memory() // _MEMORY - 1))
 
 
 PROCESSES = ReadingProcesses()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple, Protocol
@@ -20,6 +19,7 @@ from puffin.tables.snapshot import TableSnapshot
 from stats_jobs.cluster import Cluster, Progress
 from stats_jobs.column_memory import state_columns, weight
 from stats_jobs.execute import KERNELS_PAY_BYTES
+from stats_jobs.machine import cores
 from stats_jobs.merge import Groups
 from stats_jobs.partial import Partial, merge_partials
 from stats_jobs.pieces import plan_here
@@ -71,7 +71,7 @@ class Runner:
         if self.kept is not None:
             scans, found = self.kept.take(scans, self._bytes(scans))
         if self._bytes(scans) <= self.driver_bytes and not any(scan.packed for scan in scans):
-            here = _Place(len(os.sched_getaffinity(0)), plan_here, self._read_here)
+            here = _Place(cores(), plan_here, self._read_here)
             partial = self._in_steps(scans, here)
         else:
             with self.turns.slot() as cluster:
@@ -114,7 +114,7 @@ class Runner:
         if is_much:
             load_kernels()
         put = put_aside(state_columns(batches))
-        readers = Readers(batches, self.opened, put, progress, threads=len(os.sched_getaffinity(0)))
+        readers = Readers(batches, self.opened, put, progress, threads=cores())
         return readers.read(at_once=is_much)
 
     def _read_on_executors(self, cluster: Cluster, batches: Sequence[Scan], progress: Progress | None) -> Partial:

@@ -142,12 +142,9 @@ def test_process_that_cannot_start_is_not_tried_again(monkeypatch):
 
 
 @pytest.mark.parametrize(("gigabytes", "cores", "most"), [(1.5, 8, 0), (2, 8, 1), (64, 1, 0), (64, 4, 3), (64, 64, 7)])
-def test_memory_and_cores_limit_the_processes(monkeypatch, tmp_path, gigabytes, cores, most):
-    limit = tmp_path / "memory.max"
-    limit.write_text(f"{int(gigabytes * 2**30)}\n")
-    monkeypatch.setattr(reading_processes, "_MEMORY_LIMITS", (str(limit), str(tmp_path / "none")))
-    monkeypatch.setattr(os, "sysconf", lambda _name: 1 << 20)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: set(range(cores)))
+def test_memory_and_cores_limit_the_processes(monkeypatch, gigabytes, cores, most):
+    monkeypatch.setattr(reading_processes, "memory", lambda: int(gigabytes * 2**30))
+    monkeypatch.setattr(reading_processes, "cores", lambda: cores)
     assert reading_processes._most() == most
 
 
