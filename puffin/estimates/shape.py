@@ -17,7 +17,7 @@ import numpy as np
 from puffin.estimates.column_rows import ColumnRows
 from puffin.estimates.facts import ColumnFacts
 from puffin.estimates.interval import AT_95, Interval
-from puffin.estimates.value_set import Cut, ValueSet, span_of_prefix
+from puffin.estimates.value_set import NULLS, Cut, ValueSet, span_of_prefix
 from puffin.sketches.theta_image import MAX_THETA
 from puffin.values.value_bytes import to_comparables
 
@@ -77,7 +77,7 @@ def shape_of(column: ColumnRows) -> ColumnShape | None:
         HeavyValue(
             keys[i].item() if isinstance(keys[i], np.generic) else keys[i],
             bool(found.is_cut[i]),
-            Interval(float(likely[i]), float(found.low[i]), float(found.high[i])),
+            column.as_now(Interval(float(likely[i]), float(found.low[i]), float(found.high[i]))),
         )
         for i in most
     )
@@ -87,7 +87,7 @@ def shape_of(column: ColumnRows) -> ColumnShape | None:
         Bucket(first, last, column.find(ValueSet(((start, stop),)), AT_95)[0])
         for first, last, start, stop in _spans(column.facts, ordered, cut)
     )
-    return ColumnShape(tuple(heavy), buckets, column.nulls, is_complete)
+    return ColumnShape(tuple(heavy), buckets, column.find(NULLS, AT_95)[0], is_complete)
 
 
 def _spans(facts: ColumnFacts, ordered: list[Any], cut: set[Any]) -> list[tuple[Any, Any, Cut, Cut]]:

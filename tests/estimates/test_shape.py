@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from puffin.errors import ColumnNotFound
 from puffin.estimates.shape import MOST_BUCKETS, MOST_HEAVY
@@ -88,6 +88,19 @@ def test_most_frequent_values_have_their_rows(table: tuple[str, dict[str, list[A
         whole = {value["value"]: value["rows"] for value in found if not value["cut"]}
         assert all(rows[value] == count for value, count in whole.items())
         assert any(value["cut"] for value in found)
+
+
+def test_rows_that_came_and_went_since_widen_the_bounds_of_frequent_values(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    write_deltalake(path, pa.table({"k": [1] * 6 + [2] * 3 + [None] * 2}))
+    analyze(path)
+    write_deltalake(path, pa.table({"k": [1, 1, None]}), mode="append")
+    DeltaTable(path).delete("k = 2")
+    shape = Lookup().distribution(path, "k").shape
+    bounds = {value.value: (value.rows.lower, value.rows.upper) for value in shape.heavy} | {None: shape.nulls[1:]}
+    assert bounds.keys() == {1, 2, None}
+    for value, rows in {1: 8, 2: 0, None: 3}.items():
+        assert bounds[value][0] <= rows <= bounds[value][1]
 
 
 @pytest.mark.parametrize("beginnings", [1, 40])
