@@ -100,7 +100,7 @@ def _spans(facts: ColumnFacts, ordered: list[Any], cut: set[Any]) -> list[tuple[
         finite = [value for value in ordered if not math.isinf(value)]
         low = finite[0] if facts.lower is None else min(facts.lower, finite[0])
         high = finite[-1] if facts.upper is None else max(facts.upper, finite[-1])
-        edges = sorted({_between(low, high, step) for step in range(MOST_BUCKETS + 1)})
+        edges = sorted({_between(facts.type, low, high, step) for step in range(MOST_BUCKETS + 1)})
     pairs = list(itertools.pairwise(edges))
     return [
         (first, last, (0, first, 0), _end_of(last, cut) if number == len(pairs) else (0, last, 0))
@@ -112,8 +112,9 @@ def _end_of(value: Any, cut: set[Any]) -> Cut:
     return span_of_prefix(value)[1] if value in cut else (0, value, 1)
 
 
-def _between(low: Any, high: Any, step: int) -> Any:
+def _between(type_: str, low: Any, high: Any, step: int) -> Any:
     if isinstance(low, int):
         return low + (high - low) * step // MOST_BUCKETS
     share = step / MOST_BUCKETS
-    return low * (1 - share) + high * share
+    found = low * (1 - share) + high * share
+    return float(np.float32(found)) if type_ == "float" else found

@@ -24,6 +24,7 @@ EPOCH = datetime.date(1970, 1, 1)
 COLUMNS: dict[str, tuple[pa.DataType, Any]] = {
     "long": (pa.int64(), lambda n: (n - 700) * 1_000_003),
     "short": (pa.int32(), lambda n: n % 7),
+    "real": (pa.float32(), lambda n: n / 8 - 50),
     "double": (pa.float64(), lambda n: [float("nan"), float("inf"), -float("inf")][n] if n < 3 else n / 7 - 50),
     "bool": (pa.bool_(), lambda n: n % 3 == 0),
     "date": (pa.date32(), lambda n: EPOCH + datetime.timedelta(days=n - 300)),
@@ -75,6 +76,12 @@ def test_buckets_count_the_rows_between_their_values(table: tuple[str, dict[str,
         is_closed = number == len(buckets) or bucket.first == bucket.last
         inside = [v for v in counted if bucket.first <= v and (v <= bucket.last if is_closed else v < bucket.last)]
         assert bucket.rows.rows == len(inside)
+
+
+def test_buckets_of_floats_end_at_numbers(table: tuple[str, dict[str, list[Any]]]) -> None:
+    for bucket in Lookup().distribution(table[0], "real").to_json()["histogram"]:
+        assert isinstance(bucket["first"], float)
+        assert isinstance(bucket["last"], float)
 
 
 @pytest.mark.parametrize("column", COLUMNS)
