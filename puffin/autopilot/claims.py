@@ -58,7 +58,8 @@ def _claim(file: Path) -> Iterator[bool]:
             yield True
         finally:
             # A process that has opened it by now locks a deleted file: both may run the table, which only wastes work.
-            file.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # the run has ended, and a file without a lock claims nothing
+                file.unlink(missing_ok=True)
     finally:
         os.close(descriptor)
 

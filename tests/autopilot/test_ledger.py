@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import sys
@@ -107,6 +108,19 @@ def test_claims_that_cannot_be_made_stop_nothing(tmp_path: Path, monkeypatch: An
     (tmp_path / "running").write_text("")
     with Claims(str(tmp_path)).hold("t") as held:
         assert held
+
+
+def test_claim_whose_file_cannot_be_removed_does_not_fail_the_run(tmp_path: Path, monkeypatch: Any) -> None:
+    def refused(_file: Path, *, missing_ok: bool = False) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refused)
+        with Claims(str(tmp_path)).hold("t") as held:
+            assert held
+    with Claims(str(tmp_path)).hold("t") as again:
+        assert again
 
 
 def test_system_without_a_directory_for_temporary_files_claims_in_the_shared_one(
