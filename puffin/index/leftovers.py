@@ -37,7 +37,7 @@ def index_leftovers(opened: TableSnapshot, limit: AgeLimit, home: NameOrPath | N
     return Leftovers.of(
         each
         for directory in directories(opened.state, home)
-        for each in _of_home(IndexHome.in_private(opened, directory), limit)
+        for each in _of_home(IndexHome.in_private(opened, directory), limit, beside_named=True)
     )
 
 
@@ -51,7 +51,11 @@ def remove_old_files(home: IndexHome, limit: AgeLimit) -> None:
         _log.warning("files of the index are left behind: %s", exc)
 
 
-def _of_home(home: IndexHome, limit: AgeLimit) -> Iterator[Judged]:
+def _of_home(home: IndexHome, limit: AgeLimit, *, beside_named: bool = False) -> Iterator[Judged]:
+    """
+    The files of one home that nobody needs; ``beside_named`` also looks for temporary files in the folders of segments
+    that the index has, which takes a request for each.
+    """
     store, directory = home.store, home.directory
     listed = {
         version: store.list(manifest_uri(directory, version).rpartition("/")[0])
@@ -71,9 +75,10 @@ def _of_home(home: IndexHome, limit: AgeLimit) -> Iterator[Judged]:
     held = _segments(_newest(home, recent[:1]))  # what came into the index after that one is young
     segments = join(directory, places.SEGMENTS)
     for segment_id in store.directories(segments):
-        if segment_id not in named:
+        if beside_named or segment_id not in named:
             found = store.list(join(segments, segment_id))
-            candidates += [(file, "a segment that is not in the index", segment_id in held) for file in found]
+            going = [file for file in found if segment_id not in named or is_temporary_name(file.name)]
+            candidates += [(file, "a segment that is not in the index", segment_id in held) for file in going]
     for file, reason, is_recent in candidates:
         if is_temporary_name(file.name):
             yield judged(file, TEMPORARY, limit.objection(file) or doubt, store)

@@ -479,6 +479,20 @@ def test_clean_removes_what_a_killed_writer_left_beside_or_before_its_manifest(t
     assert index_files(table) == before
 
 
+def test_clean_removes_a_temporary_file_beside_a_segment_of_the_index(table: Table) -> None:
+    """A writer could not remove it once the segment had its name."""
+    table.append()
+    indexed(table, "k")
+    before = index_files(table)
+    (segment,) = (file for file in before if "segments" in file.parts)
+    os.link(segment, segment.with_name(f".puffin-sidecar-{0:032}.tmp"))
+    young = clean(load_table(table.path), remove=True)
+    assert len(index_files(table)) == len(before) + 1
+    assert not young.files
+    clean(load_table(table.path), older_than=timedelta(), remove=True)
+    assert index_files(table) == before
+
+
 def test_no_run_passes_over_a_manifest_that_another_is_about_to_put(tmp_path: Path) -> None:
     """On a local disk the folder of a manifest is there before it."""
     directory, store = str(tmp_path), store_for(str(tmp_path))
