@@ -17,7 +17,7 @@ from puffin.index.file_filters import FileFilters, IndexKind, LiftingIndexKind, 
 from puffin.index.home import Index, IndexHome
 from puffin.index.leftovers import remove_old_files
 from puffin.index.segment import SegmentColumn, SegmentEntry
-from puffin.index.upkeep import IndexChange, publish
+from puffin.index.upkeep import IndexChange, discarding, merge, publish
 from puffin.tables.base import Column
 from puffin.tables.leftovers import AgeLimit
 from puffin.tables.scan_task import FileScanTask
@@ -112,15 +112,18 @@ class IndexPlan:
         rates, had = self._rates_by_key, self.before.manifest.columns
         tasks = () if self.opened.is_empty else self.opened.tasks
         gone = self.before.paths - {task.data_file.file_path for task in tasks}
-        change = IndexChange(
-            table_uuid=self.opened.state.uuid,
-            rates={key: rate for key, rate in rates.items() if had.get(key) != rate},
-            dropped=had.keys() - rates.keys(),
-            new=[segment for column in self.rates for segment in self._write(column, built)],
+        written: list[SegmentEntry] = []
+        with discarding(self.home, written):
+            change = IndexChange(
+                table_uuid=self.opened.state.uuid,
+                rates={key: rate for key, rate in rates.items() if had.get(key) != rate},
+                dropped=had.keys() - rates.keys(),
+                new=[segment for column in self.rates for segment in self._segments(column, built, written)],
+            )
             # Another run may have indexed files that came after this one opened the table.
-            gone=gone - self.opened.refreshed().still_referenced(gone) if gone else set(),
-        )
-        made = publish(self.home, self.before, change)
+            gone = gone - self.opened.refreshed().still_referenced(gone) if gone else set()
+            manifest, before = publish(self.home, self.before, change)
+        made = merge(self.home, self.home.with_classes(manifest, before), gone)
         if made.manifest != self.before.manifest:
             remove_old_files(self.home, AgeLimit())
         done = {column: self._paths(column, built) for column in self.lacks}
@@ -158,12 +161,16 @@ class IndexPlan:
         """The files of which filters of a column were built."""
         return {path for filters in self._built(column, built) for path in filters.paths}
 
-    def _write(self, column: Column, built: Sequence[Partial]) -> list[SegmentEntry]:
-        """The new segments of a column, written here or by executors."""
+    def _segments(self, column: Column, built: Sequence[Partial], written: list[SegmentEntry]) -> list[SegmentEntry]:
+        """
+        The new segments of a column. One that is written now is added to ``written``; those of executors belong to what
+        was built, which may be published once more.
+        """
         is_mapped = any(column.field_id in partial.mapped for partial in built)
         merged = functools.reduce(FileFilters.merge, self._built(column, built), FileFilters())
         filters = merged.only(self.lacks[column]).finished(self.rates[column])
         segments = list(filters.segments)
         if filters.whole:
-            segments.append(self._place(column).write(filters.whole, self.home.store, is_mapped=is_mapped))
+            written.append(self._place(column).write(filters.whole, self.home.store, is_mapped=is_mapped))
+            segments.append(written[-1])
         return segments

@@ -1,5 +1,6 @@
 """The index of a Delta table, from its first build to the removal of erased values; damage costs time, never a file."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,14 +24,16 @@ from pyspark.sql import SparkSession
 
 from puffin.clean import clean
 from puffin.errors import (
+    CommitUnknownError,
     ConflictError,
     CorruptMetadataError,
+    PuffinError,
     StorageError,
     TableNotFound,
     UnsupportedTypeError,
     UsageError,
 )
-from puffin.index import upkeep
+from puffin.index import file_filters, upkeep
 from puffin.index.home import IndexHome
 from puffin.index.manifest import IndexManifest, commit, manifest_uri, read_newest
 from puffin.index.segment import segment_uri
@@ -491,6 +495,57 @@ def test_clean_removes_a_temporary_file_beside_a_segment_of_the_index(table: Tab
     assert not young.files
     clean(load_table(table.path), older_than=timedelta(), remove=True)
     assert index_files(table) == before
+
+
+class Failing:
+    """A function that works a few times before it fails."""
+
+    def __init__(self, function: Callable[..., Any], failure: PuffinError, times: int = 0) -> None:
+        self._function, self._failure, self._left = function, failure, times
+
+    def __call__(self, *args: Any) -> Any:
+        if self._left == 0:
+            raise self._failure
+        self._left -= 1
+        return self._function(*args)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "times", "failure", "left"),
+    [
+        (file_filters, "write_segment", 1, StorageError("the disk is full"), 0),
+        (upkeep, "commit", 0, StorageError("the disk is full"), 0),
+        (upkeep, "commit", 0, ConflictError("another run was faster"), 0),
+        (upkeep, "commit", 0, CommitUnknownError("no answer"), 2),
+    ],
+)
+def test_failed_run_leaves_only_segments_that_a_manifest_may_name(
+    table: Table, monkeypatch: Any, module: Any, name: str, times: int, failure: PuffinError, left: int
+) -> None:
+    (key,) = table.append()
+    with monkeypatch.context() as patch:
+        patch.setattr(module, name, Failing(getattr(module, name), failure, times))
+        with pytest.raises(type(failure)):
+            indexed(table, "k", "s")
+    assert len(table.segment_files()) == left
+    assert indexed(table, "k", "s").files_indexed == 1
+    assert table.matched(f"k = {key}") == 1
+
+
+@pytest.mark.parametrize("failure", [StorageError("the disk is full"), ConflictError("another run was faster")])
+def test_merge_that_is_not_committed_leaves_the_segments_before_it(
+    table: Table, monkeypatch: Any, failure: PuffinError
+) -> None:
+    for _ in range(FAN_IN - 1):
+        table.append()
+        indexed(table, "k")
+    (key,) = table.append()
+    with monkeypatch.context() as patch:
+        patch.setattr(upkeep, "commit", Failing(upkeep.commit, failure, times=1))
+        with contextlib.suppress(StorageError):
+            indexed(table, "k")
+    assert len(table.segment_files()) == len(table.home.read().segments) == FAN_IN
+    assert table.matched(f"k = {key}") == 1
 
 
 def test_no_run_passes_over_a_manifest_that_another_is_about_to_put(tmp_path: Path) -> None:
