@@ -123,6 +123,11 @@ def table_schema(
     )
 
 
+def maps_columns(configuration: Mapping[str, str]) -> bool:
+    """Whether columns have names in files that stay when they are renamed."""
+    return configuration.get(_MODE, _NONE).lower() != _NONE
+
+
 def iceberg_type(name: str) -> str:
     """The appendix C type of a primitive Delta type; its own name, which cannot be hashed, if there is none."""
     if decimal := _DECIMAL.fullmatch(name):

@@ -9,6 +9,7 @@ nothing more, and each costs a read of its log entry.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from puffin.delta.log.changed_records import changed_records, with_counted_remov
 from puffin.delta.log.log_files import LOG, commit_name
 from puffin.delta.log.protocol import check_readable
 from puffin.delta.log.replay import LogSegment
-from puffin.delta.schema import FieldPath, TableSchema, table_schema
+from puffin.delta.schema import FieldPath, TableSchema, maps_columns, table_schema
 from puffin.delta.statistics.entries import StatisticsDirectory
 from puffin.delta.statistics.files import Listing
 from puffin.errors import ConflictError
@@ -116,9 +117,10 @@ def read_state(
     known_ids = directory.field_ids(stored)
     schema = table_schema(metadata.schema_string, metadata.configuration, known_ids, location)
     columns = primitive_columns(schema.schema)
-    log_entry = _Checksums(segment).of
-    entries = directory.entries(stored, segment.version, metadata.id, schema.is_same_column, log_entry)
-    statistics = _nearest(entries, columns)
+    log = _LogEntries(segment)
+    entries = directory.entries(stored, segment.version, metadata.id, schema.is_same_column, log.checksum)
+    named = itertools.takewhile(lambda entry: log.keep_names_since(entry.snapshot_id), entries)
+    statistics = _nearest(named, columns)
     snapshots = {snapshot.snapshot_id: snapshot for snapshot in _versions(segment, statistics)}
     current = snapshots[segment.version]
     selected = selector.snapshot_id
@@ -183,19 +185,32 @@ def _nearest(entries: Iterable[StatisticsEntry], columns: Iterable[Column]) -> d
     return found
 
 
-class _Checksums:
-    """The checksums of log entries, from the newest on; reads what the snapshots need anyway, several at a time."""
+class _LogEntries:
+    """What log entries say of statistics, newest first; reads what the snapshots need anyway, several at a time."""
 
     def __init__(self, segment: LogSegment) -> None:
         self._segment = segment
         self._end = segment.version + 1
-        self._found: dict[int, str] = {}
+        self._checksums: dict[int, str] = {}
+        self._renamed = -1
 
-    def of(self, version: int) -> str | None:
+    def checksum(self, version: int) -> str | None:
+        self._read(version)
+        return self._checksums.get(version)
+
+    def keep_names_since(self, version: int) -> bool:
+        """Whether names in files mean the columns that they meant at a version: no rows were moved to end a mapping."""
+        self._read(version)
+        return self._renamed <= version
+
+    def _read(self, version: int) -> None:
         commits = self._segment.commits_left(range(version, self._end))
-        self._found |= {each: commit.checksum for each, commit in commits.items()}
         self._end = min(self._end, version)
-        return self._found.get(version)
+        for each, commit in commits.items():
+            self._checksums[each] = commit.checksum
+            metadata, moves_rows = commit.metadata, commit.adds and commit.keeps_rows
+            if metadata is not None and moves_rows and not maps_columns(metadata.configuration):
+                self._renamed = max(self._renamed, each)
 
 
 def _versions(segment: LogSegment, statistics: Mapping[int, StatisticsEntry]) -> Iterator[Snapshot]:

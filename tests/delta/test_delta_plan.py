@@ -332,29 +332,50 @@ def test_sketches_of_other_partitions_answer_for_none_of_now(delta_table, column
     ] * 2
 
 
+def mapped(table, names, **others):
+    """Metadata that maps columns, whose names now are given by those that they have in files."""
+    fields = [
+        {
+            "name": name,
+            "type": "long",
+            "nullable": True,
+            "metadata": {"delta.columnMapping.id": field_id, "delta.columnMapping.physicalName": physical},
+        }
+        for field_id, (physical, name) in enumerate(names.items(), 1)
+    ]
+    schema = json.dumps({"type": "struct", "fields": fields})
+    return table.metadata(schemaString=schema, configuration={"delta.columnMapping.mode": "name"}, **others)
+
+
 def test_sketches_of_a_partition_column_answer_under_its_new_name(delta_table):
     table = delta_table(partitioned_by=["b"])
-
-    def called(name):
-        fields = [
-            {
-                "name": {"a": "a", "b": name}[physical],
-                "type": "long",
-                "nullable": True,
-                "metadata": {"delta.columnMapping.id": field_id, "delta.columnMapping.physicalName": physical},
-            }
-            for field_id, physical in enumerate("ab", 1)
-        ]
-        return table.metadata(
-            schemaString=json.dumps({"type": "struct", "fields": fields}),
-            partitionColumns=[name],
-            configuration={"delta.columnMapping.mode": "name"},
-        )
-
-    table.commit(table.protocol(2, 5), called("b"), table.add({"a": [1]}, partitionValues={"b": "2"}))
+    one = table.add({"a": [1]}, partitionValues={"b": "2"})
+    table.commit(table.protocol(2, 5), mapped(table, {"a": "a", "b": "b"}), one)
     analyze(str(table.path), Options(partitions=True))
-    table.commit(called("c"))
+    table.commit(mapped(table, {"a": "a", "b": "c"}, partitionColumns=["c"]))
     assert [answer.ndv for answer in ndv(str(table.path), partitions=["c=2"]).columns] == [1, 1]
+
+
+@pytest.mark.parametrize("analyzed_while_mapped", [True, False])
+def test_statistics_are_right_after_the_table_stopped_to_map_columns(table, analyzed_while_mapped):
+    """Spark moves all rows to files with the names that columns have now; another column may have had them before."""
+    one = table.add({"a": [1, 2, 3], "b": [7, 7, 7]})
+    table.commit(one)
+    analyze(str(table.path))
+    table.commit(table.protocol(2, 5), mapped(table, {"a": "b", "b": "a"}))
+    if analyzed_while_mapped:
+        assert [(c.column.name, c.ndv, c.basis) for c in analyze(str(table.path)).columns] == [
+            ("b", 3, "carried"),
+            ("a", 1, "carried"),
+        ]
+    moved = table.add({"b": [1, 2, 3], "a": [7, 7, 7]}, dataChange=False)
+    table.commit(table.metadata({"b": "long", "a": "long"}), table.remove(one, dataChange=False), moved)
+    table.commit(table.add({"b": [4], "a": [7]}))
+    assert [c.ndv for c in ndv(str(table.path)).columns] == [None, None]
+    report = analyze(str(table.path))
+    assert [(c.column.name, c.ndv, c.basis) for c in report.columns] == [("b", 4, "full"), ("a", 1, "full")]
+    table.commit(table.add({"b": [5], "a": [8]}))
+    assert [(c.ndv, c.basis) for c in analyze(str(table.path)).columns] == [(5, "added-files"), (2, "added-files")]
 
 
 def test_removal_of_an_unknown_file_cannot_be_read(table, row):
