@@ -385,6 +385,23 @@ def test_removal_of_an_unknown_file_cannot_be_read(table, row):
         changes(table, base)
 
 
+@pytest.mark.parametrize("data_change", [True, False])
+def test_removal_in_another_spelling_removes_nothing(table, data_change):
+    """deltalake encodes what is not ASCII when it removes a file of Spark's; no engine takes that for the file."""
+    one = table.add({"a": [1, 2, 3], "b": [7, 7, 7]}, "é.parquet")
+    one["add"]["path"], encoded = "é.parquet", one["add"]["path"]
+    table.commit(one)
+    analyze(str(table.path))
+    removal = table.remove(one, dataChange=data_change)
+    removal["remove"]["path"] = encoded
+    table.commit(removal, table.add({"a": [1, 2, 3], "b": [7, 7, 7]}, dataChange=data_change))
+    assert len(plan(table)) == 2
+    assert [(c.ndv, c.basis) for c in analyze(str(table.path)).columns] == [(3, "full"), (1, "full")]
+    assert [c.summary.row_count for c in ndv(str(table.path)).columns] == [6, 6]
+    table.commit(table.remove(one), table.add({"a": [4], "b": [7]}))
+    assert [(c.ndv, c.basis) for c in analyze(str(table.path)).columns] == [(4, "changed-files"), (1, "changed-files")]
+
+
 def test_changes_without_log_entries_are_unknown(table, row):
     """The job then reads all rows, and says why."""
     table.commit(row(1))

@@ -114,6 +114,11 @@ FileWithStatistics = tuple[AddFile, str | None]
 class RemoveFile(LoggedFile):
     """A data file that leaves the table."""
 
+    @property
+    def may_miss(self) -> bool:
+        """Whether bytes beyond ASCII are encoded: deltalake encodes those of Spark's paths, and removes nothing so."""
+        return re.search("%[89A-Fa-f]", self.path) is not None
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Metadata:
@@ -182,6 +187,8 @@ class Commit:
 def parse_commit(data: bytes, version: int, where: str) -> Commit:
     """The log entry of a version, read from the file ``where``; an empty one changes nothing."""
     actions = list(read_actions(data, where))
+    if any(isinstance(action, RemoveFile) and action.may_miss for action in actions):  # moved rows may be twice
+        actions = [dataclasses.replace(a, data_change=True) if isinstance(a, LoggedFile) else a for a in actions]
     return Commit(
         version=version,
         checksum=f"{len(data)}-{zlib.crc32(data):08x}",

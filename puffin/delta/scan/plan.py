@@ -107,7 +107,7 @@ def file_uri(path: str, location: str) -> str:
 
 
 def _as_added(files: Sequence[AddFile | RemoveFile], base: Snapshot, state: DeltaState) -> Iterator[AddFile]:
-    """Removed files as they were added; a removal may omit partition and size."""
+    """Removed files as they were added; a removal may omit partition and size, or be of a path that no file has."""
     known = _ever_added({file.key for file in files if not _tells_all(file)}, base, state)
     for file in files:
         if isinstance(file, AddFile):
@@ -167,7 +167,9 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _tells_all(file: AddFile | RemoveFile) -> bool:
-    return file.partition_values is not None and file.size is not None
+    """Whether a file can be read from this action alone, which certainly is about a file that the table had."""
+    certainly_had = isinstance(file, AddFile) or not file.may_miss
+    return certainly_had and file.partition_values is not None and file.size is not None
 
 
 def _ever_added(keys: Set[FileKey], base: Snapshot, state: DeltaState) -> Mapping[FileKey, AddFile]:
