@@ -27,6 +27,7 @@ class DataFile(ABC):
 
     schema: pa.Schema  # with the file's field ids (`file_columns.field_id_of`)
     footer: pq.FileMetaData | None = None  # of a Parquet file
+    last_counts = True  # of several fields with one id, as for Iceberg's readers of the format
 
     @abstractmethod
     def batches(self, paths: Iterable[Path]) -> Iterator[pa.RecordBatch]:

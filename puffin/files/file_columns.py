@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -60,17 +60,21 @@ class FileColumns:
 
     Args:
         by_name: Use the mapping even if the file has field ids.
+        last_counts: Of several fields with one id, as after renames that swap names in a mapping, take the last.
 
     Attributes:
         lacks_ids: Whether no field of the file has an id.
     """
 
-    def __init__(self, schema: pa.Schema, name_mapping: _NameMapping | None, *, by_name: bool = False) -> None:
+    def __init__(
+        self, schema: pa.Schema, name_mapping: _NameMapping | None, *, by_name: bool = False, last_counts: bool = False
+    ) -> None:
         fields = list(schema)
         self.lacks_ids = not any(map(_has_id, fields))
         needs_mapping = bool(fields) and (by_name or self.lacks_ids)
         self._is_readable = not needs_mapping or name_mapping is not None
-        self._root = _Fields(fields, name_mapping if needs_mapping else None, any_case=by_name)
+        how = _How(any_case=by_name, last_counts=last_counts)
+        self._root = _Fields(fields, name_mapping if needs_mapping else None, how)
 
     def locate(self, columns: Iterable[Column], constants: Mapping[int, Any], where: str) -> tuple[FileColumn, ...]:
         """
@@ -107,18 +111,26 @@ def with_field_id(field: pa.Field, field_id: int) -> pa.Field:
     return field.with_metadata({_FIELD_ID: str(field_id)})
 
 
+class _How(NamedTuple):
+    """How fields are found, see `FileColumns`; in ``any_case`` if no name is the same."""
+
+    any_case: bool
+    last_counts: bool
+
+
 class _Fields:
     """The fields of a file's root, or of a struct, by field id."""
 
-    def __init__(self, fields: Sequence[pa.Field], mapping: _NameMapping | None, *, any_case: bool) -> None:
-        self._any_case = any_case
+    def __init__(self, fields: Sequence[pa.Field], mapping: _NameMapping | None, how: _How) -> None:
+        self._how = how
         self._inside: dict[int, _Fields] = {}
         self._mapping = None if mapping is None else {entry.get("field-id"): entry for entry in reversed(mapping)}
         if mapping is None:
             ids = [(field_id_of(field), field.name) for field in fields]
         else:
-            ids = _ids_by_name([field.name for field in fields], mapping, any_case=any_case)
-        self._by_id = {field_id: field for field, (field_id, _) in reversed(list(zip(fields, ids, strict=True)))}
+            ids = _ids_by_name([field.name for field in fields], mapping, any_case=how.any_case)
+        found = list(zip(fields, ids, strict=True))
+        self._by_id = {field_id: field for field, (field_id, _) in (found if how.last_counts else reversed(found))}
         fields_of = Counter(name for _, name in ids)
         self._several = {field_id for field_id, name in ids if fields_of[name] > 1}
 
@@ -135,7 +147,7 @@ class _Fields:
             if not pa.types.is_struct(struct.type):
                 raise CorruptDataFileError(f"expected a struct named {struct.name!r}, found {struct.type}")
             mapping = None if self._mapping is None else self._mapping[field_id].get("fields") or ()
-            self._inside[field_id] = _Fields(list(struct.type), mapping, any_case=self._any_case)
+            self._inside[field_id] = _Fields(list(struct.type), mapping, self._how)
         return self._inside[field_id]
 
 

@@ -58,7 +58,8 @@ class DataFiles:
 
     def columns(self, file: DataFile, context: ScanContext) -> FileColumns:
         """The columns of an open file by their field ids."""
-        return FileColumns(file.schema, context.name_mapping, by_name=context.by_name)
+        mapping, by_name = context.name_mapping, context.by_name
+        return FileColumns(file.schema, mapping, by_name=by_name, last_counts=file.last_counts)
 
 
 class FirstOpened:

@@ -362,6 +362,17 @@ def test_files_without_ids_use_the_name_mapping(make_table, name, nested):
     assert answer.sketches == {"id": sketch_of([1], "long"), "st.x": sketch_of([2], "long"), "st.y": EMPTY}
 
 
+@pytest.mark.parametrize(("name", "taken"), [("1.parquet", "late"), ("1.orc", "late"), ("1.avro", "early")])
+@pytest.mark.parametrize("names", [("c2", "c3"), ("c3", "c2")])
+def test_of_two_names_of_a_field_engines_take_one_by_the_format(make_table, name, taken, names):
+    """As after RENAME c3 TO x, RENAME c2 TO c3. Measured with Spark 4.1 and Iceberg 1.12."""
+    mapping = [{"field-id": 1, "names": ["c2", "c3"]}, {"field-id": 2, "names": ["x"]}]
+    table = make_table([(1, "c3", "long")], properties={"schema.name-mapping.default": json.dumps(mapping)})
+    values = dict(zip(names, ([1, 2], [7, 7]), strict=True))
+    table.snapshot(table.data(table.write(name, pa.table(values))))
+    assert table.read().sketches == {"c3": sketch_of([7] if taken == "late" else [1, 2], "long")}
+
+
 def test_files_with_ids_ignore_the_name_mapping(make_table):
     table = make_table(MAPPED, properties={"schema.name-mapping.default": json.dumps(MAPPING)})
     rows = pa.table({"id": [1], "st": [{"x": 2}]})

@@ -27,6 +27,8 @@ _UNREADABLE = pa.list_(pa.null())  # neither a struct nor a column
 class AvroDataFile(RowFile):
     """An open Avro file; NotImplementedError if its codec is unknown."""
 
+    last_counts = False
+
     def __init__(self, source: pa.NativeFile, record_count: int) -> None:
         super().__init__(source.size(), record_count)
         with _value_errors():

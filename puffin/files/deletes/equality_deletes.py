@@ -118,7 +118,7 @@ def read_deleted_keys(
         CorruptDataFileError: The file lacks a column, or has one of another type.
         UnsupportedTableError: The file has no field ids to find its columns by.
     """
-    located = FileColumns(file.schema, name_mapping).locate(columns, {}, path)
+    located = FileColumns(file.schema, name_mapping, last_counts=file.last_counts).locate(columns, {}, path)
     for found in located:
         if found.constant is not None:
             raise CorruptDataFileError(
