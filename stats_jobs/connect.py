@@ -175,9 +175,9 @@ class ConnectCluster(Cluster):
             self._session.interruptTag(name)
 
     def _connected(self) -> Any:
-        session = None
+        client, session = client_class(), None  # before the clause that names its errors: it may not be installed
         try:
-            session = client_class()(self._remote)  # not by its builder, which in PySpark 3.5 tries for ten minutes
+            session = client(self._remote)  # not by its builder, which in PySpark 3.5 tries for ten minutes
             with few_attempts(session):
                 _ = session.version
                 for key, value in self._conf.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
+import sys
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -113,8 +113,7 @@ def test_server_that_takes_no_artifacts_is_refused() -> None:
 
 
 def test_missing_client_is_told_with_the_extra_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "grpc" else find(name))
+    monkeypatch.setitem(sys.modules, "grpc", None)
     with (
         SparkStarter(remote="sc://127.0.0.1:1") as starter,
         pytest.raises(MissingDependencyError, match=r"grpcio is not installed: .*\[connect\]"),
