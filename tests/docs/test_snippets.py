@@ -31,6 +31,8 @@ from pathlib import Path
 
 import click
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table.statistics import StatisticsFile
 
 from puffin.cli.diagnostics import Diagnostics
 from puffin.cli.program import _puffin
@@ -199,6 +201,21 @@ def test_snippets_of_a_page_run_unchanged(page: Path, environment: dict[str, str
     for block in to_run:
         script.add(block)
     script.run(environment)
+
+
+def test_snippet_removes_the_statistics_of_every_snapshot(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pyiceberg keeps only the last removal of an update."""
+    shop = directory / "shop"
+    orders = SqlCatalog("prod", uri=f"sqlite:///{shop}/catalog.db", warehouse=shop.as_uri()).load_table("sales.orders")
+    with orders.update_statistics() as update:
+        for snapshot in range(3):
+            sizes = {"file-size-in-bytes": 32, "file-footer-size-in-bytes": 28}
+            entry = {"snapshot-id": snapshot, "statistics-path": "a.stats", "blob-metadata": [], **sizes}
+            update.set_statistics(StatisticsFile.model_validate(entry))
+    (snippet,) = [b.text for b in blocks_of(ROOT / "docs" / "operations.md") if "remove_statistics" in b.text]
+    monkeypatch.chdir(directory)
+    exec(snippet, {})
+    assert not orders.refresh().metadata.statistics
 
 
 def test_json_is_json() -> None:
