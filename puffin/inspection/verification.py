@@ -17,6 +17,7 @@ from puffin.inspection.contents import SUMMARIES, DeletionVectorSummary, SketchS
 from puffin.inspection.describe import open_puffin
 
 _BOUNDS = "puffin-sidecar.bounds"  # present if the writer also counted values
+_NO_SNAPSHOT = -1  # in place of ids that are not known when a deletion vector is written
 
 
 class Verdict(NamedTuple):
@@ -77,6 +78,9 @@ def _metadata_errors(blob: BlobMetadata, summary: Summary | None) -> Iterator[st
         yield from _count_errors(blob, "cardinality", counted)
         if blob.compression_codec is not None:
             yield f"compression-codec: expected none for a deletion vector, found {blob.compression_codec!r}"
+        for name, value in (("snapshot-id", blob.snapshot_id), ("sequence-number", blob.sequence_number)):
+            if value != _NO_SNAPSHOT:
+                yield f"{name}: expected {_NO_SNAPSHOT} for a deletion vector, found {value}"
 
 
 def _ndv(blob: BlobMetadata, sketch: SketchSummary) -> int:

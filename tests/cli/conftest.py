@@ -97,12 +97,13 @@ def spark_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def blob(kind: str, payload: bytes, codec: str | None = None, **properties: str) -> Blob:
-    """A blob whose other fields do not matter."""
+    """A blob whose other fields do not matter, except that a deletion vector names no snapshot."""
+    snapshot, sequence = (-1, -1) if kind == DELETION_VECTOR_V1 else (11, 2)
     return Blob(
         type=kind,
         fields=(1,),
-        snapshot_id=11,
-        sequence_number=2,
+        snapshot_id=snapshot,
+        sequence_number=sequence,
         payload=payload,
         compression_codec=codec,
         properties={name.replace("_", "-"): value for name, value in properties.items()},

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import fsspec
 import pytest
@@ -180,6 +181,17 @@ def test_compressed_deletion_vector_is_an_error(errors_of, make):
     vector = make.deletion_vector()
     compressed = make.blob(VECTOR, vector.payload, "zstd", **vector.properties)
     assert errors_of(compressed) == ["blob 0: compression-codec: expected none for a deletion vector, found 'zstd'"]
+
+
+def test_deletion_vector_that_names_a_snapshot_is_an_error(errors_of, make):
+    """Nobody knows the snapshot yet when the file is written, so the specification wants -1."""
+    vector = make.deletion_vector()
+    assert errors_of(replace(vector, snapshot_id=11)) == [
+        "blob 0: snapshot-id: expected -1 for a deletion vector, found 11"
+    ]
+    assert errors_of(replace(vector, sequence_number=0)) == [
+        "blob 0: sequence-number: expected -1 for a deletion vector, found 0"
+    ]
 
 
 def test_verify_needs_a_file(puffin):
