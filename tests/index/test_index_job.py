@@ -371,6 +371,19 @@ def test_run_that_began_earlier_keeps_filters_of_files_that_came_since(tmp_path:
     assert index("n.t", **kept).files_read == 0
 
 
+def test_table_that_takes_no_commit_gets_an_index_and_says_so(tmp_path: Path) -> None:
+    """A metadata file, and a directory whose metadata a catalog wrote; `clean` refuses both."""
+    catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("n")
+    rows = pa.table({"k": list(range(ROWS)), "s": ["x"] * ROWS})
+    made = catalog.create_table("n.t", schema=rows.schema)
+    made.append(rows)
+    for name, column in ((made.metadata_location, "k"), (made.location(), "s")):
+        assert index(name, IndexOptions(columns=(column,))).committed
+        with pytest.raises(PuffinError, match=r"without a commit, .* and puffin index work on it"):
+            clean(load_table(name))
+
+
 def test_run_looks_for_files_that_have_gone_in_the_last_snapshots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

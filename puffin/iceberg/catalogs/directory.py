@@ -136,6 +136,6 @@ def _own_version(state: TableState) -> re.Match[str]:
         raise UnsupportedTableError(
             f"{state.metadata_location} was written by a catalog, and a commit that bypasses it would be lost: "
             "name the table in that catalog (--catalog, in Python catalog, or catalogs of a policy); without a commit, "
-            "only puffin analyze --no-commit (in Python commit=False) works on it"
+            "puffin analyze --no-commit (in Python commit=False) and puffin index work on it"
         )
     return own

@@ -28,8 +28,8 @@ class IcebergMetadataFile(IcebergTableInFiles):
     def check_committable(self, state: TableState, *, ask_store: bool = True) -> NoReturn:  # noqa: ARG002 - all are refused
         """Raise UsageError: a metadata file is one version, and only a named table can get a next one."""
         raise UsageError(
-            f"{self.name}: a metadata file cannot be committed to: name the table; without a commit, only "
-            "puffin analyze --no-commit (in Python commit=False) works on it"
+            f"{self.name}: a metadata file cannot be committed to: name the table; without a commit, "
+            "puffin analyze --no-commit (in Python commit=False) and puffin index work on it"
         )
 
     def _follow(self, base: TableState, change: Callable[[TableState], NextVersion]) -> NoReturn:  # noqa: ARG002
