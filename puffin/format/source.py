@@ -35,7 +35,9 @@ class SeekableFile(Protocol):
 
     def read(self, size: int = -1, /) -> bytes: ...
 
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int: ...
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int | None: ...
+
+    def tell(self) -> int: ...
 
 
 Source: TypeAlias = bytes | bytearray | memoryview | SeekableFile | RangeSource
@@ -91,7 +93,8 @@ class _OpenFile:
     def size(self) -> int:
         try:
             with self._lock:
-                return self._file.seek(0, io.SEEK_END)
+                self._file.seek(0, io.SEEK_END)
+                return self._file.tell()  # what seek returns is None for mmap before Python 3.13
         except (OSError, ValueError) as exc:  # ValueError if the file is closed
             raise StorageError(f"seeking to the end of the file failed: {exc}") from exc
 

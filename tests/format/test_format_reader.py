@@ -1,6 +1,7 @@
 """How a reader reads: how many ranges and which, from which kinds of sources, and what it never reads."""
 
 import io
+import mmap
 import runpy
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -169,6 +170,14 @@ def test_file_on_disk_stays_open(tmp_path: Path, buffering):
         reader.check_head()
         assert reader.read_all() == [bytes(TAIL_READ_SIZE), b"second"]
         assert not file.closed
+
+
+def test_mapped_file_is_read(tmp_path: Path):
+    """Before Python 3.13 its seek returns None."""
+    path = tmp_path / "file.puffin"
+    path.write_bytes(written(b"payload"))
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        assert PuffinReader(mapped).read_all() == [b"payload"]
 
 
 def test_short_raw_reads_are_continued():
