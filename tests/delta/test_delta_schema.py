@@ -419,6 +419,6 @@ def test_two_columns_that_differ_only_in_case_are_ambiguous(tmp_path, read_files
     path = tmp_path / "1.parquet"
     pq.write_table(pa.table({"ID": [1], "Id": [2]}), path)
     with pytest.raises(
-        CorruptDataFileError, match=r"1\.parquet: column id: expected one field named 'ID', found several"
+        CorruptDataFileError, match=r"1\.parquet: column id: expected one field named 'Id', found several"
     ):
         read_files(read(field("id", "long")), path)
