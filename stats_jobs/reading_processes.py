@@ -16,12 +16,10 @@ import atexit
 import contextlib
 import logging
 import os
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -47,6 +45,9 @@ class ReadingProcess:
 
     def __init__(self, idle_seconds: float = _IDLE_SECONDS) -> None:
         """Start it; OSError if that fails. It ends when nobody has needed it for so many seconds."""
+        import subprocess  # most runs start none
+        from multiprocessing import Pipe
+
         self.settings = _settings()
         self._connection, theirs = Pipe()
         with theirs:
