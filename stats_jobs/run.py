@@ -71,7 +71,8 @@ class Runner:
         if self.kept is not None:
             scans, found = self.kept.take(scans, self._bytes(scans))
         if self._bytes(scans) <= self.driver_bytes and not any(scan.packed for scan in scans):
-            here = _Place(cores(), plan_here, self._read_here)
+            threads = cores()
+            here = _Place(threads, plan_here, functools.partial(self._read_here, threads))
             partial = self._in_steps(scans, here)
         else:
             with self.turns.slot() as cluster:
@@ -109,12 +110,12 @@ class Runner:
             self.kept.put(step, partial)
         return merge_partials(found, partial, put)
 
-    def _read_here(self, batches: Sequence[Scan], progress: Progress | None) -> Partial:
+    def _read_here(self, threads: int, batches: Sequence[Scan], progress: Progress | None) -> Partial:
         is_much = sum(total_bytes(batch.tasks) for batch in batches) >= KERNELS_PAY_BYTES
         if is_much:
             load_kernels()
         put = put_aside(state_columns(batches))
-        readers = Readers(batches, self.opened, put, progress, threads=cores())
+        readers = Readers(batches, self.opened, put, progress, threads)
         return readers.read(at_once=is_much)
 
     def _read_on_executors(self, cluster: Cluster, batches: Sequence[Scan], progress: Progress | None) -> Partial:
